@@ -192,6 +192,9 @@ func NewMappings(target *map[string]string) pflag.Value {
 
 func (m mappings) Set(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
+		if from, to, ok := strings.Cut(pair, ":"); !ok || strings.TrimSpace(from) == "" || strings.TrimSpace(to) == "" {
+			return fmt.Errorf("%q: want FROM:TO, with commas between several", pair)
+		}
 		before := maps.Clone(*m.target)
 		if err := m.Value.Set(pair); err != nil {
 			return err

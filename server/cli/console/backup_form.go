@@ -20,36 +20,37 @@ import (
 
 // backupForm backs up.
 func backupForm() *form {
-	return &form{kind: "backup", watched: backupKind, make: newBackup, check: checkBackup, sections: []section{
-		{Legend: "Backup", Fields: []field{
-			{Name: "name", Label: "Name"}, {Name: "from-schedule", Label: "From a schedule"},
-		}},
-		{Legend: "Which items", Fields: []field{
-			{Name: "include-namespaces", Label: "Namespaces"}, {Name: "exclude-namespaces", Label: "Not these namespaces"},
-			{Name: "include-resources", Label: "Resources"}, {Name: "exclude-resources", Label: "Not these resources"},
-			{Name: "selector", Label: "Labels"}, {Name: "or-selector", Label: "Labels, one of several"},
-			{Name: "include-cluster-resources", Label: "Cluster-scoped items"},
-		}},
-		{Legend: "Volumes, and where to", Fields: []field{
-			{Name: "snapshot-volumes", Label: "Snapshots of volumes"},
-			{Name: "snapshot-move-data", Label: "Move the data of snapshots"},
-			{Name: "default-volumes-to-fs-backup", Label: "Volumes from the file system"},
-			{Name: "storage-location", Label: "Location"}, {Name: "ttl", Label: "Kept for"},
-		}},
-		{Legend: "More choices", More: true, Fields: []field{
-			{Name: "include-cluster-scoped-resources", Label: "Cluster-scoped resources"},
-			{Name: "exclude-cluster-scoped-resources", Label: "Not these cluster-scoped resources"},
-			{Name: "include-namespace-scoped-resources", Label: "Namespaced resources"},
-			{Name: "exclude-namespace-scoped-resources", Label: "Not these namespaced resources"},
-			{Name: "volume-snapshot-locations", Label: "Snapshot locations"},
-			{Name: "ordered-resources", Label: "Order"}, {Name: "data-mover", Label: "Data mover"},
-			{Name: "resource-policies-configmap", Label: "Resource policies"},
-			{Name: "csi-snapshot-timeout", Label: "Time for a snapshot"},
-			{Name: "item-operation-timeout", Label: "Time for operations"},
-			{Name: "parallel-files-upload", Label: "Files at once"},
-			{Name: "labels", Label: "Labels of the backup"}, {Name: "annotations", Label: "Annotations of the backup"},
-		}},
-	},
+	return &form{kind: "backup", watched: backupKind, make: newBackup, check: checkBackup,
+		fill: fillBackup, sections: []section{
+			{Legend: "Backup", Fields: []field{
+				{Name: "name", Label: "Name"}, {Name: "from-schedule", Label: "From a schedule"},
+			}},
+			{Legend: "Which items", Fields: []field{
+				{Name: "include-namespaces", Label: "Namespaces"}, {Name: "exclude-namespaces", Label: "Not these namespaces"},
+				{Name: "include-resources", Label: "Resources"}, {Name: "exclude-resources", Label: "Not these resources"},
+				{Name: "selector", Label: "Labels"}, {Name: "or-selector", Label: "Labels, one of several"},
+				{Name: "include-cluster-resources", Label: "Cluster-scoped items"},
+			}},
+			{Legend: "Volumes, and where to", Fields: []field{
+				{Name: "snapshot-volumes", Label: "Snapshots of volumes"},
+				{Name: "snapshot-move-data", Label: "Move the data of snapshots"},
+				{Name: "default-volumes-to-fs-backup", Label: "Volumes from the file system"},
+				{Name: "storage-location", Label: "Location"}, {Name: "ttl", Label: "Kept for"},
+			}},
+			{Legend: "More choices", More: true, Fields: []field{
+				{Name: "include-cluster-scoped-resources", Label: "Cluster-scoped resources"},
+				{Name: "exclude-cluster-scoped-resources", Label: "Not these cluster-scoped resources"},
+				{Name: "include-namespace-scoped-resources", Label: "Namespaced resources"},
+				{Name: "exclude-namespace-scoped-resources", Label: "Not these namespaced resources"},
+				{Name: "volume-snapshot-locations", Label: "Snapshot locations"},
+				{Name: "ordered-resources", Label: "Order"}, {Name: "data-mover", Label: "Data mover"},
+				{Name: "resource-policies-configmap", Label: "Resource policies"},
+				{Name: "csi-snapshot-timeout", Label: "Time for a snapshot"},
+				{Name: "item-operation-timeout", Label: "Time for operations"},
+				{Name: "parallel-files-upload", Label: "Files at once"},
+				{Name: "labels", Label: "Labels of the backup"}, {Name: "annotations", Label: "Annotations of the backup"},
+			}},
+		},
 		path: func(*console.Look) string { return "/new-backup" },
 		flags: func(l *console.Look) (*pflag.FlagSet, func(context.Context, string) (*runs.Object, error)) {
 			var flags backup.NewFlags
@@ -93,6 +94,10 @@ func backupFormPage() console.Page {
 			doc.offer("storage-location", "the default", namesOf(locations))
 			return doc, nil
 		}}
+}
+
+func backupDryRunPage() console.Page {
+	return backupForm().dryRunPage("/new-backup", "Dry run of a backup")
 }
 
 func namesOf[T object](objects []T) (names []string) {

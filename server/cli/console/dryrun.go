@@ -115,11 +115,9 @@ func (e *entered) accept(ctx context.Context, l *console.Look, shown string) (ne
 	return e.start(ctx, l, runs.Backup(b), e.ticket(shown+" accept"))
 }
 
-// dryRun returns the page of the dry run of a form. fill adds the result of one that was carried out.
-func (f *form) dryRun(
-	path, title string, fill func(context.Context, *console.Look, *dryRunDocument, *entered, *runs.Object) error,
-) console.Page {
-	return console.Page{Path: path, Title: title, Template: "dry-run.html",
+// dryRunPage returns the page of the dry run of a form, below the path of that.
+func (f *form) dryRunPage(path, title string) console.Page {
+	return console.Page{Path: path + "/dry-run", Title: title, Template: "dry-run.html",
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			values := maps.Clone(l.Request.URL.Query())
 			shown := values.Get("once")
@@ -145,14 +143,12 @@ func (f *form) dryRun(
 			if err := l.May(ctx, "create", group, f.kind+"s", ""); err != nil {
 				doc.Refused = err.Error()
 			}
-			return doc, doc.read(ctx, l, e, fill)
+			return doc, doc.read(ctx, l, e)
 		}}
 }
 
 // read reads how far the dry run is, and its result if it was carried out.
-func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered,
-	fill func(context.Context, *console.Look, *dryRunDocument, *entered, *runs.Object) error,
-) error {
+func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered) error {
 	console.Watch(l, e.form.watched)
 	o, state := e.form.make()
 	err := l.Get(ctx, clusterOf(l).Key(d.Name), o.Object)
@@ -190,7 +186,7 @@ func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered,
 		d.Problems = append(d.Problems, err.Error()+", with which the console fetches the result")
 		return nil
 	}
-	switch err := fill(ctx, l, d, e, o); {
+	switch err := e.form.fill(ctx, l, d, e, o); {
 	case errors.Is(err, console.ErrOpening):
 		d.Fetching = true
 	case errors.As(err, new(console.Wrong)):
@@ -199,10 +195,6 @@ func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered,
 		d.Problems = append(d.Problems, layout.OneLine(err.Error()))
 	}
 	return nil
-}
-
-func restoreDryRunPage() console.Page {
-	return restoreForm().dryRun("/backups/{name}/restore/dry-run", "Dry run of a restore from backup {name}", fillRestore)
 }
 
 // fillRestore adds what a restore would do.
@@ -253,10 +245,6 @@ func fillRestore(ctx context.Context, l *console.Look, d *dryRunDocument, e *ent
 	d.Counts = new(found.counts.Table())
 	d.Text, err = printed(func(w writer) error { return found.counts.Print(w, found.content, found.messages) })
 	return err
-}
-
-func backupDryRunPage() console.Page {
-	return backupForm().dryRun("/new-backup/dry-run", "Dry run of a backup", fillBackup)
 }
 
 // collection is the result of a dry run of a backup.

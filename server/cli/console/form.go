@@ -47,6 +47,8 @@ type form struct {
 	flags func(*console.Look) (*pflag.FlagSet, func(ctx context.Context, name string) (*runs.Object, error))
 	// check finds what is wrong with an object, by its fields.
 	check func(context.Context, *console.Look, *entered)
+	// fill adds the result of a dry run to its page.
+	fill func(context.Context, *console.Look, *dryRunDocument, *entered, *runs.Object) error
 	// command returns the command that does the same, without its flags.
 	command func(l *console.Look, name string) string
 }

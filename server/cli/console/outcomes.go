@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -177,15 +176,9 @@ func outcomeTable(backup string, verdict outcome.Verdict, items []outcome.Item) 
 		if item.From != "" {
 			name += ", from " + item.From
 		}
-		var reasons []string
+		reason := item.Reason
 		if item.Incomplete {
-			reasons = append(reasons, "not as requested")
-		}
-		if item.Unchecked {
-			reasons = append(reasons, "the API server could not check it")
-		}
-		if item.Reason != "" {
-			reasons = append(reasons, item.Reason)
+			reason = "not as requested: " + reason
 		}
 		wave := ""
 		if item.Wave > 0 {
@@ -196,7 +189,7 @@ func outcomeTable(backup string, verdict outcome.Verdict, items []outcome.Item) 
 		table.Rows = append(table.Rows, []gridCell{
 			{Text: layout.OneLine(name), Heads: true, Href: itemLink(backup, frameworkmanifest.Ref{Group: gr.Group,
 				Resource: gr.Resource, Namespace: source.Namespace, Name: source.Name})},
-			{Text: layout.OneLine(strings.Join(reasons, ": "))}, {Text: wave}, {Text: layout.OneLine(runs.NeedsOf(item))}})
+			{Text: layout.OneLine(reason)}, {Text: wave}, {Text: layout.OneLine(runs.NeedsOf(item))}})
 	}
 	return table
 }

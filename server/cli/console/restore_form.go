@@ -24,33 +24,34 @@ import (
 
 // restoreForm restores from a backup.
 func restoreForm() *form {
-	return &form{kind: "restore", watched: restoreKind, make: newRestore, check: checkRestore, sections: []section{
-		{Legend: "Restore", Fields: []field{{Name: "name", Label: "Name"}}},
-		{Legend: "Which items", Fields: []field{
-			{Name: "include-namespaces", Label: "Namespaces"}, {Name: "exclude-namespaces", Label: "Not these namespaces"},
-			{Name: "include-resources", Label: "Resources"}, {Name: "exclude-resources", Label: "Not these resources"},
-			{Name: "selector", Label: "Labels"}, {Name: "or-selector", Label: "Labels, one of several"},
-			{Name: "include-cluster-resources", Label: "Cluster-scoped items"},
-		}},
-		{Legend: "Where to, and how", Fields: []field{
-			{Name: "namespace-mappings", Label: "Into other namespaces"},
-			{Name: "existing-resource-policy", Label: "What exists and differs", Choices: []choice{
-				{"", "the default"}, {"none", "stays as it is"}, {"update", "is updated"}}},
-			{Name: "restore-volumes", Label: "Volumes"},
-			{Name: "restore-owner-references", Label: "Owners"}, {Name: "restore-finalizers", Label: "Finalizers"},
-		}},
-		{Legend: "More choices", More: true, Fields: []field{
-			{Name: "preserve-nodeports", Label: "Node ports"},
-			{Name: "status-include-resources", Label: "Status of resources"},
-			{Name: "status-exclude-resources", Label: "Not the status of resources"},
-			{Name: "resource-modifier-configmap", Label: "Resource modifiers"},
-			{Name: "resource-policies-configmap", Label: "Resource policies"},
-			{Name: "item-operation-timeout", Label: "Time for operations"},
-			{Name: "write-sparse-files", Label: "Sparse files"},
-			{Name: "parallel-files-download", Label: "Files at once"},
-			{Name: "labels", Label: "Labels of the restore"}, {Name: "annotations", Label: "Annotations of the restore"},
-		}},
-	},
+	return &form{kind: "restore", watched: restoreKind, make: newRestore, check: checkRestore,
+		fill: fillRestore, sections: []section{
+			{Legend: "Restore", Fields: []field{{Name: "name", Label: "Name"}}},
+			{Legend: "Which items", Fields: []field{
+				{Name: "include-namespaces", Label: "Namespaces"}, {Name: "exclude-namespaces", Label: "Not these namespaces"},
+				{Name: "include-resources", Label: "Resources"}, {Name: "exclude-resources", Label: "Not these resources"},
+				{Name: "selector", Label: "Labels"}, {Name: "or-selector", Label: "Labels, one of several"},
+				{Name: "include-cluster-resources", Label: "Cluster-scoped items"},
+			}},
+			{Legend: "Where to, and how", Fields: []field{
+				{Name: "namespace-mappings", Label: "Into other namespaces"},
+				{Name: "existing-resource-policy", Label: "What exists and differs", Choices: []choice{
+					{"", "the default"}, {"none", "stays as it is"}, {"update", "is updated"}}},
+				{Name: "restore-volumes", Label: "Volumes"},
+				{Name: "restore-owner-references", Label: "Owners"}, {Name: "restore-finalizers", Label: "Finalizers"},
+			}},
+			{Legend: "More choices", More: true, Fields: []field{
+				{Name: "preserve-nodeports", Label: "Node ports"},
+				{Name: "status-include-resources", Label: "Status of resources"},
+				{Name: "status-exclude-resources", Label: "Not the status of resources"},
+				{Name: "resource-modifier-configmap", Label: "Resource modifiers"},
+				{Name: "resource-policies-configmap", Label: "Resource policies"},
+				{Name: "item-operation-timeout", Label: "Time for operations"},
+				{Name: "write-sparse-files", Label: "Sparse files"},
+				{Name: "parallel-files-download", Label: "Files at once"},
+				{Name: "labels", Label: "Labels of the restore"}, {Name: "annotations", Label: "Annotations of the restore"},
+			}},
+		},
 		path: func(l *console.Look) string { return pathOf("backups", l.Request.PathValue("name")) + "/restore" },
 		flags: func(l *console.Look) (*pflag.FlagSet, func(context.Context, string) (*runs.Object, error)) {
 			var flags restore.NewFlags
@@ -97,6 +98,10 @@ func restoreFormPage() console.Page {
 			doc.Notes = notesOn(l.Request.URL.Query())
 			return doc, nil
 		}}
+}
+
+func restoreDryRunPage() console.Page {
+	return restoreForm().dryRunPage("/backups/{name}/restore", "Dry run of a restore from backup {name}")
 }
 
 // canRestore reports whether a backup is in a phase from which it can be restored.
@@ -155,8 +160,8 @@ func notesOn(values url.Values) (notes []string) {
 		}
 	}
 	if item := values.Get("item"); item != "" {
-		notes = append(notes, fmt.Sprintf("A restore chooses by namespaces, resources and labels. These are those of %s, and "+
-			"other items may have the same: a dry run lists what it would restore.", item))
+		notes = append(notes, fmt.Sprintf("A restore chooses by namespaces, resources and labels. These are those of %s, "+
+			"and other items may have the same: a dry run lists what it would restore.", item))
 	}
 	return notes
 }

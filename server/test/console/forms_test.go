@@ -2,9 +2,11 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -67,6 +69,18 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
 	shop := s.Workload(60)
+	user := open(t, s).user()
+	const restores, backups = "/backups/done/restore", "/new-backup"
+
+	// a dry run that no server has begun can be stopped
+	waits := user.fill(backups, "dry-run", "name", "waits", "include-namespaces", shop)
+	address := user.leads(backups, waits)
+	user.events(address).until("The dry run is at work")
+	require.NotContains(t, user.get(address).text, "Start the backup")
+	waits.Set("do", "stop")
+	require.Contains(t, user.leads(backups, waits), "include-namespaces="+shop)
+	require.Contains(t, user.get(address).text, "There is no dry run of this any more")
+
 	s.Serve()
 	s.Available()
 	s.Must("backup", "create", "done", "--include-namespaces", shop, "--wait")
@@ -74,8 +88,6 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "invalid"},
 		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseFailedValidation}}))
-	user := open(t, s).user()
-	const restores, backups = "/backups/done/restore", "/new-backup"
 	count := func(list client.ObjectList) int {
 		require.NoError(t, s.Client.List(t.Context(), list, client.InNamespace(s.Namespace)))
 		switch list := list.(type) {
@@ -108,6 +120,8 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	require.NotContains(t, user.get("/backups/invalid/restore").text, "<form")
 	require.Contains(t, user.get(restores+"?search=web&item=pods%2Fa%2Fb").text, "It cannot choose by search=web")
 
+	require.Contains(t, user.get(restores+"?include-namespaces=%3Cscript%3E").text, `value="&lt;script&gt;"`)
+
 	// what the contents of the backup show is what the form begins with
 	contents := "/backups/done/contents?namespace=" + shop + "&resource=configmaps&selector=a%3Db"
 	link := restores + "?include-namespaces=" + shop + "&amp;include-resources=configmaps&amp;selector=a%3Db"
@@ -132,7 +146,7 @@ func wrongInput(t *testing.T, user *visitor) {
 		{"/backups/done/restore", "exclude-namespaces", "a,*", "excludes list cannot contain"},
 		{"/backups/done/restore", "selector", "a=b,a=c", "no object has two values of a label"},
 		{"/backups/done/restore", "or-selector", "a=b or =", "couldn't parse the selector"},
-		{"/backups/done/restore", "namespace-mappings", "a", "want KEY:VALUE"},
+		{"/backups/done/restore", "namespace-mappings", "a", "want FROM:TO"},
 		{"/backups/done/restore", "namespace-mappings", "a:Copy", "want FROM:TO"},
 		{"/backups/done/restore", "existing-resource-policy", "overwrite", "want none or update"},
 		{"/backups/done/restore", "restore-volumes", "perhaps", "want true or false"},
@@ -264,17 +278,19 @@ func dryRunOfRestore(t *testing.T, s *site.Site, user *visitor, shop string) {
 		Name: "item-c"}}))
 
 	const path = "/backups/done/restore"
-	form := user.fill(path, "dry-run", "name", "trial", "include-resources", "configmaps,\n namespaces")
+	form := user.fill(path, "dry-run", "name", "trial", "include-resources", "configmaps,\n namespaces", "selector",
+		"!none, a notin (b,c)")
 	page := user.leads(path, form)
 	require.Equal(t, page, user.leads(path, form), "a double click makes one dry run")
 	shown := user.events(page).until("would be in conflict")
 	require.Contains(t, shown, "configmaps/"+shop+"/item-b")
 	for _, want := range []string{"conflict: 1</a>", "created: 1</a>", "skipped: ", "wave 1 of ", "Start the restore",
-		"cleat restore create trial --from-backup=done --include-resources=configmaps,namespaces"} {
+		"cleat restore create trial --from-backup=done --include-resources=configmaps,namespaces --selector="} {
 		require.Contains(t, shown, want)
 	}
 	var document struct {
 		Kind, Name, Phase, Show string
+		Command                 string
 		Page, Pages             int
 		Items                   []struct{ Name, Outcome string }
 		Plan                    struct{ Waves []any }
@@ -306,7 +322,16 @@ func dryRunOfRestore(t *testing.T, s *site.Site, user *visitor, shop string) {
 
 	form.Set("do", "start")
 	require.Equal(t, "/restores/trial", user.leads(path, form))
-	require.Equal(t, velerov1.RestorePhaseCompleted, s.AwaitEndOfRestore("trial").Status.Phase)
+	trial := s.AwaitEndOfRestore("trial")
+	require.Equal(t, velerov1.RestorePhaseCompleted, trial.Status.Phase)
+	split, err := exec.Command("sh", "-c", "set -- "+document.Command+`; printf '%s\n' "$@"`).Output()
+	require.NoError(t, err)
+	var printed velerov1.Restore
+	args := strings.Split(strings.TrimSpace(string(split)), "\n")
+	require.NoError(t, json.Unmarshal([]byte(s.Must(append(args[1:], "-o", "json")...)), &printed))
+	printed.Spec.ExcludedResources, printed.Spec.ItemOperationTimeout = trial.Spec.ExcludedResources,
+		trial.Spec.ItemOperationTimeout // the defaults of the server
+	require.Equal(t, printed.Spec, trial.Spec, document.Command)
 	require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: "item-c"}, &changed))
 	form.Set("do", "accept")
 	require.Equal(t, http.StatusBadRequest, user.post(path, form).code)

@@ -67,11 +67,10 @@ func TestAcceptConsole_Restore(t *testing.T) {
 	enter := func(text string) {
 		t.Helper()
 		b.do(command{Do: "eval", Script: `const i = document.getElementById("namespace-mappings"); i.focus(); i.select(); 0`})
-		b.keys(text)
-		b.follow("Dry run")
+		b.keys(text + "\r") // as its button: nothing is started
 	}
 	enter("nowhere")
-	b.shows("want KEY:VALUE")
+	b.shows("want FROM:TO")
 	require.Equal(t, "nowhere", eval[string](b, `document.getElementById("namespace-mappings").value`))
 	usable("the form with an error")
 	enter(shop + ":" + shop + "-copy")
@@ -79,6 +78,9 @@ func TestAcceptConsole_Restore(t *testing.T) {
 	b.shows("Items that would be created")
 	b.shows("configmaps/" + shop + "-copy/item-a")
 	usable("the dry run")
+	b.open("/new-backup?from-schedule=nightly&ttl=soon")
+	usable("the form of a backup")
+	b.do(command{Do: "eval", Script: "void setTimeout(() => history.back())"})
 	b.follow("Start the restore")
 	b.until(`location.pathname.startsWith("/restores/done-")`)
 	b.until(`document.querySelector("#page .mood.good")?.innerText === "Completed"`)
