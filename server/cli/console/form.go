@@ -437,8 +437,8 @@ func (e *entered) start(ctx context.Context, l *console.Look, o *runs.Object, ti
 	created, _ := o.DeepCopyObject().(client.Object)
 	err = l.Create(ctx, created)
 	if apierrors.IsAlreadyExists(err) {
-		before, _ := o.DeepCopyObject().(client.Object)
-		if failed := l.Get(ctx, client.ObjectKeyFromObject(o), before); failed != nil {
+		before, _ := e.form.make()
+		if failed := l.Get(ctx, client.ObjectKeyFromObject(o), before.Object); failed != nil {
 			return "", failed
 		}
 		if before.GetAnnotations()[velerov1.RequestAnnotation] == ticket {

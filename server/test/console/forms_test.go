@@ -126,13 +126,16 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	contents := "/backups/done/contents?namespace=" + shop + "&resource=configmaps&selector=a%3Db"
 	link := restores + "?include-namespaces=" + shop + "&amp;include-resources=configmaps&amp;selector=a%3Db"
 	s.Eventually("the contents are there", logHas(user, contents, `href="`+link+`">Restore these</a>`))
+	item := "/backups/done/item?item=" + url.QueryEscape("configmaps/"+shop+"/item-a")
+	require.Contains(t, user.get(item).text, `href="`+restores+"?include-namespaces="+shop+
+		"&amp;include-resources=configmaps&amp;item=configmaps%2F"+shop+`%2Fitem-a">Restore it</a>`)
 	var linked formDocument
 	user.json(strings.ReplaceAll(link, "&amp;", "&"), &linked)
 	require.Contains(t, linked.Command, "--include-namespaces="+shop+" --include-resources=configmaps --selector=a=b")
 
-	rights(t, s, restores, form)
+	guest := rights(t, s, restores, form)
 	doubleClicks(t, s, user, shop, count)
-	dryRunOfRestore(t, s, user, shop)
+	dryRunOfRestore(t, s, user, guest, shop)
 	backUp(t, s, user, shop)
 }
 
@@ -214,9 +217,9 @@ func (v *visitor) keeps(path, field, text, want string) {
 }
 
 // rights asks for forms with an account that may only read.
-func rights(t *testing.T, s *site.Site, path string, form url.Values) {
+func rights(t *testing.T, s *site.Site, path string, form url.Values) (guest *visitor) {
 	t.Helper()
-	guest := inCluster(t, s).account(account(s, "guest", reads()))
+	guest = inCluster(t, s).account(account(s, "guest", reads()))
 	for _, path := range []string{path, "/new-backup", "/new-backup?from-schedule=nightly"} {
 		page := guest.get(path)
 		require.Equal(t, http.StatusOK, page.code)
@@ -233,6 +236,7 @@ func rights(t *testing.T, s *site.Site, path string, form url.Values) {
 	var list velerov1.RestoreList
 	require.NoError(t, s.Client.List(t.Context(), &list, client.InNamespace(s.Namespace)))
 	require.Empty(t, list.Items)
+	return guest
 }
 
 // doubleClicks sends a form several times at once, and then another one with the same name.
@@ -264,10 +268,15 @@ func doubleClicks(t *testing.T, s *site.Site, user *visitor, shop string, count 
 		require.Contains(t, user.get(back).text, "a restore named once exists: choose another name")
 	}
 	require.Equal(t, 1, count(&velerov1.RestoreList{}))
+	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "of-a-command"},
+		Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseFailedValidation}}))
+	back := user.leads(path, user.fill(path, "start", "name", "of-a-command"))
+	require.Contains(t, user.get(back).text, "a restore named of-a-command exists")
 }
 
 // dryRunOfRestore finds out what a restore would do, and starts it.
-func dryRunOfRestore(t *testing.T, s *site.Site, user *visitor, shop string) {
+func dryRunOfRestore(t *testing.T, s *site.Site, user, guest *visitor, shop string) {
 	t.Helper()
 	var changed corev1.ConfigMap
 	key := client.ObjectKey{Namespace: shop, Name: "item-b"}
@@ -319,6 +328,11 @@ func dryRunOfRestore(t *testing.T, s *site.Site, user *visitor, shop string) {
 	}
 	require.Contains(t, user.get(page+"&include-namespaces=other").text, "There is no dry run of this any more")
 	require.Equal(t, 1, strings.Count(s.Must("restore", "get"), "trial-dry-run"), "one dry run was made")
+
+	sent := guest.get(page).text
+	require.Contains(t, sent, "you may not create restores")
+	require.Contains(t, sent, "you may not create downloadrequests")
+	require.NotContains(t, sent, "<form")
 
 	form.Set("do", "start")
 	require.Equal(t, "/restores/trial", user.leads(path, form))
