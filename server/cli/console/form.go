@@ -24,6 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/console"
 )
 
@@ -314,19 +315,22 @@ func (e *entered) note(err error) error {
 	var flag *command.FlagError
 	var state apierrors.APIStatus
 	switch {
-	case errors.As(err, &flag) && !apierrors.IsForbidden(flag.Err):
+	case errors.As(err, &flag):
 		e.say(flag.Flag, flag.Err.Error())
 	case apierrors.IsAlreadyExists(err):
 		e.say("name", fmt.Sprintf("a %s named %s exists: choose another name", e.form.kind, e.values.Get("name")))
-	case apierrors.IsInvalid(err) && errors.As(err, &state) && state.Status().Details != nil:
+	case apierrors.IsInvalid(err) && errors.As(err, &state) && state.Status().Details != nil &&
+		len(state.Status().Details.Causes) > 0:
 		for _, cause := range state.Status().Details.Causes {
 			_, field, _ := strings.Cut(cause.Field, "metadata.")
 			if e.form.has(field) {
 				e.say(field, cause.Message)
 				continue
 			}
-			e.problems = append(e.problems, cause.Field+": "+cause.Message)
+			e.problems = append(e.problems, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
 		}
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err): // by a webhook or a policy
+		e.problems = append(e.problems, layout.OneLine(err.Error()))
 	default:
 		return err
 	}
@@ -402,6 +406,9 @@ func (f *form) act(ctx context.Context, l *console.Look) (next string, err error
 	}
 	if !once.MatchString(shown) {
 		return "", console.Wrong{Text: "this form is not complete: load it again"}
+	}
+	if err := l.May(ctx, "create", group, f.kind+"s", ""); err != nil {
+		return "", err
 	}
 	e, err := f.read(ctx, l, values)
 	if err != nil {

@@ -134,6 +134,7 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	require.Contains(t, linked.Command, "--include-namespaces="+shop+" --include-resources=configmaps --selector=a=b")
 
 	guest := rights(t, s, restores, form)
+	refusedByPolicy(t, s, user, restores)
 	doubleClicks(t, s, user, shop, count)
 	dryRunOfRestore(t, s, user, guest, shop)
 	backUp(t, s, user, shop)
@@ -237,6 +238,26 @@ func rights(t *testing.T, s *site.Site, path string, form url.Values) (guest *vi
 	require.NoError(t, s.Client.List(t.Context(), &list, client.InNamespace(s.Namespace)))
 	require.Empty(t, list.Items)
 	return guest
+}
+
+// refusedByPolicy sends a form that a policy of the cluster refuses.
+func refusedByPolicy(t *testing.T, s *site.Site, user *visitor, path string) {
+	t.Helper()
+	name := s.Namespace + "-forms"
+	s.Put(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",
+		"metadata":{"name":"` + name + `"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["velero.io"],
+		"apiVersions":["*"],"operations":["CREATE"],"resources":["restores"]}]},"validations":[{"expression":
+		"object.metadata.name != 'unwanted'","message":"the committee has not agreed"}]}}`)
+	s.Put(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+		"metadata":{"name":"` + name + `"},"spec":{"policyName":"` + name + `","validationActions":["Deny"],
+		"matchResources":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"` + s.Namespace + `"}}}}}`)
+	s.Eventually("the policy is in force", logHas(user, path+"?name=unwanted", "the committee has not agreed"))
+	for _, do := range []string{"start", "dry-run"} {
+		back := user.leads(path, user.fill(path, do, "name", "unwanted", "selector", "a=b"))
+		page := user.get(back).text
+		require.Contains(t, page, "the committee has not agreed")
+		require.Contains(t, page, `value="a=b"`)
+	}
 }
 
 // doubleClicks sends a form several times at once, and then another one with the same name.
