@@ -152,7 +152,7 @@ func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered) 
 	console.Watch(l, e.form.watched)
 	o, state := e.form.make()
 	err := l.Get(ctx, clusterOf(l).Key(d.Name), o.Object)
-	if apierrors.IsNotFound(err) || err == nil && !velerov1.IsDryRun(o) {
+	if apierrors.IsNotFound(err) || err == nil && (!velerov1.IsDryRun(o) || o.GetDeletionTimestamp() != nil) {
 		d.Ready, d.Again = true, true
 		d.Note = fmt.Sprintf("There is no dry run of this any more: it is kept for %s after its end.",
 			velerov1.DefaultDryRunKeep)
