@@ -28,6 +28,7 @@ func (v *visitor) fill(path, do string, pairs ...string) url.Values {
 	v.t.Helper()
 	page := v.get(path)
 	require.Equal(v.t, http.StatusOK, page.code, page.text)
+	require.LessOrEqual(v.t, page.size, 20<<10)
 	token, once := tokenField.FindStringSubmatch(page.text), onceField.FindStringSubmatch(page.text)
 	require.NotNil(v.t, token, page.text)
 	require.NotNil(v.t, once, page.text)
@@ -75,7 +76,17 @@ func TestAcceptConsole_Forms(t *testing.T) {
 	// a dry run that no server has begun can be stopped
 	waits := user.fill(backups, "dry-run", "name", "waits", "include-namespaces", shop)
 	address := user.leads(backups, waits)
-	user.events(address).until("The dry run is at work")
+	working := user.events(address)
+	working.until("The dry run is at work")
+	var begun struct{ Name, Phase string }
+	user.json(address, &begun)
+	require.Equal(t, "DryRun", begun.Phase)
+	var dry velerov1.Backup
+	require.NoError(t, s.Client.Get(t.Context(), s.Key(begun.Name), &dry))
+	before := dry.DeepCopy()
+	dry.Status.Progress = &velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 4}
+	require.NoError(t, s.Client.Patch(t.Context(), &dry, client.MergeFrom(before)))
+	working.until("at work: 4 of 10 items")
 	require.NotContains(t, user.get(address).text, "Start the backup")
 	waits.Set("do", "stop")
 	require.Contains(t, user.leads(backups, waits), "include-namespaces="+shop)
