@@ -21,6 +21,7 @@ func pages() []console.Page {
 	return []console.Page{
 		overviewPage(), queuePage(), explainPage(),
 		backupsPage(), backupPage(), backupLogPage(), cancelBackupPage(), deleteBackupPage(),
+		backupFormPage(), backupDryRunPage(), restoreFormPage(), restoreDryRunPage(),
 		contentsPage(), itemPage(), itemContentPage(), graphPage(), differencePage(),
 		restoresPage(), restorePage(), restoreLogPage(), cancelRestorePage(), deleteRestorePage(),
 		operationsPage(), loadsPage(), schedulesPage(), schedulePage(), pausePage(), locationsPage(),
