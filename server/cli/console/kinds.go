@@ -48,7 +48,7 @@ func withoutConfiguration(o client.Object) {
 
 // clusterOf returns the cluster as commands see it, with the rights of who looks.
 func clusterOf(l *console.Look) *command.Cluster {
-	return &command.Cluster{WithWatch: l.Viewer, Namespace: l.Namespace}
+	return &command.Cluster{WithWatch: l.Viewer, Namespace: l.Namespace, Pods: l.Pods}
 }
 
 // values returns copies of objects, as tables take them.
