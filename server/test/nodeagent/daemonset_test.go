@@ -23,7 +23,7 @@ const moverImage = "cleat.invalid/cleat-kopia:v1"
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
 // manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and the
-// server removes what the agent has stored.
+// server removes what the agent has stored. The log of the server's pod is read while it runs.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -55,6 +55,7 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
 	m.requireRestored(before, m.restore("b", restored))
+	m.logsWhileItRuns()
 	m.maintained(m.shop + "-default-kopia")
 	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
 	require.NoError(t, err, out)
