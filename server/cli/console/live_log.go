@@ -16,27 +16,29 @@ import (
 const (
 	// tailLines is how many lines are kept of a run that has not ended, the last ones.
 	tailLines = 200
-	// tailAgain is the time after which an open page looks for new lines.
-	tailAgain = time.Second
+	// tailPause is how often open pages are told that there are new lines.
+	tailPause = 500 * time.Millisecond
 	// firstLines is how long a page waits for the first lines.
 	firstLines = 300 * time.Millisecond
 )
 
 // tail is the end of the log of a run that has not ended, which is followed until Close.
 type tail struct {
+	ctx  context.Context // ends with it
 	stop context.CancelFunc
 
 	mu      sync.Mutex
 	lines   []string
 	count   int // lines so far
 	problem string
+	changed bool
 	begun   chan struct{} // closed with the first line, or the first problem
 }
 
 // newTail begins to follow a run. ctx only has values for it.
 func newTail(ctx context.Context, f *runs.Follower) *tail {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	t := &tail{stop: stop, begun: make(chan struct{})}
+	t := &tail{ctx: ctx, stop: stop, begun: make(chan struct{})}
 	f.Line, f.Problem = t.add, t.note
 	go func() {
 		for ctx.Err() == nil {
@@ -52,6 +54,28 @@ func newTail(ctx context.Context, f *runs.Follower) *tail {
 	return t
 }
 
+// OnChange implements console.Changer.
+func (t *tail) OnChange(changed func()) {
+	go func() {
+		tick := time.NewTicker(tailPause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.ctx.Done():
+				return
+			case <-tick.C:
+			}
+			t.mu.Lock()
+			now := t.changed
+			t.changed = false
+			t.mu.Unlock()
+			if now {
+				changed()
+			}
+		}
+	}()
+}
+
 // Close ends it.
 func (t *tail) Close() error {
 	t.stop()
@@ -61,7 +85,7 @@ func (t *tail) Close() error {
 func (t *tail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.begin()
+	t.change()
 	if len(t.lines) == tailLines {
 		copy(t.lines, t.lines[1:])
 		t.lines = t.lines[:tailLines-1]
@@ -73,12 +97,13 @@ func (t *tail) add(line string) {
 func (t *tail) note(problem string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.begin()
+	t.change()
 	t.problem = problem
 }
 
-// begin lets the first page go on. t.mu is held.
-func (t *tail) begin() {
+// change notes a change, and lets the first page go on. t.mu is held.
+func (t *tail) change() {
+	t.changed = true
 	select {
 	case <-t.begun:
 	default:
@@ -111,7 +136,6 @@ func (d *logDocument) readLive(ctx context.Context, l *console.Look, of logOf) e
 	key := "log/" + of.run.Kind + "/" + string(of.object.GetUID())
 	d.Live = true
 	d.Command += " --follow"
-	l.Again(tailAgain)
 	if err := l.May(ctx, "get", "", "pods/log", ""); err != nil {
 		console.Drop(l, key)
 		d.Note = layout.OneLine(err.Error()) + ": the lines are there until the " + of.run.Kind + " has ended. " +

@@ -52,9 +52,10 @@ func runServerPod(s *site.Site) *podLog {
 		Spec: corev1.NodeSpec{Unschedulable: true}}
 	require.NoError(s.T, s.Client.Create(s.T.Context(), node))
 	s.T.Cleanup(func() { _ = s.Client.Delete(context.WithoutCancel(s.T.Context()), node) })
+	before := node.DeepCopy()
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number) //nolint:gosec // a port
-	require.NoError(s.T, s.Client.Status().Update(s.T.Context(), node))
+	require.NoError(s.T, s.Client.Status().Patch(s.T.Context(), node, client.MergeFrom(before)))
 	l.pod = serverPod(s, "server-1")
 	l.pod.Spec.NodeName = node.Name
 	s.Eventually("the pod is created", func(ctx context.Context) (bool, error) { // its account may not exist yet
@@ -75,11 +76,15 @@ func serverPod(s *site.Site, name string, args ...string) *corev1.Pod {
 // started says in the status of the pod which container runs.
 func (l *podLog) started(id string, restarts int32) {
 	l.s.T.Helper()
-	require.NoError(l.s.T, l.s.Client.Get(l.s.T.Context(), client.ObjectKeyFromObject(l.pod), l.pod))
+	before := l.pod.DeepCopy()
 	l.pod.Status.Phase = corev1.PodRunning
 	l.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "velero", ContainerID: "containerd://" + id,
 		RestartCount: restarts}}
-	require.NoError(l.s.T, l.s.Client.Status().Update(l.s.T.Context(), l.pod))
+	if restarts > 0 {
+		l.pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			ExitCode: 137, FinishedAt: metav1.Now()}
+	}
+	require.NoError(l.s.T, l.s.Client.Status().Patch(l.s.T.Context(), l.pod, client.MergeFrom(before)))
 }
 
 // write adds an entry of the server about a run, which may have several lines.
@@ -203,7 +208,7 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 		Count int
 		Lines []string
 	}
-	user.json(path+"?search=BACK", &document)
+	user.json(path+"?search=Is+BACK", &document)
 	require.True(t, document.Live)
 	require.Equal(t, 7, document.Count)
 	require.Len(t, document.Lines, 1)

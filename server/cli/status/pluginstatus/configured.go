@@ -2,6 +2,7 @@ package pluginstatus
 
 import (
 	"encoding/json"
+	"strings"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/redact"
@@ -96,11 +97,14 @@ func (c *Configured) Print(d *layout.Description) {
 		}
 		for i := range c.Parts {
 			part := &c.Parts[i]
-			text, err := json.Marshal(part.Value)
-			if err != nil { // it was decoded from JSON
+			var text strings.Builder
+			encoder := json.NewEncoder(&text)
+			encoder.SetEscapeHTML(false)
+			encoder.SetIndent("", "  ")
+			if err := encoder.Encode(part.Value); err != nil { // it was decoded from JSON
 				continue
 			}
-			d.Section(layout.OneLine(part.Key), func() { d.Text(layout.Printable(layout.IndentJSON(text))) })
+			d.Section(layout.OneLine(part.Key), func() { d.Text(text.String()) })
 		}
 	})
 }
