@@ -81,6 +81,8 @@ var message = regexp.MustCompile(`msg=("(?:[^"\\]|\\.)*"|\S+)`)
 // end, but for those about items.
 func (m *machine) logsWhileItRuns() {
 	m.t.Helper()
+	began := time.Now()
+	defer func() { m.t.Logf("the log was followed for %s", time.Since(began).Round(time.Second)) }()
 	const anew = "the server was stopped or killed in the attempt before"
 	page := m.console("/backups/slow/log")
 	wait := velerov1.BackupResourceHook{Exec: &velerov1.ExecHook{Container: "tree",
