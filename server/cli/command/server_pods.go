@@ -50,7 +50,7 @@ func (s *Cluster) ServerConfig(ctx context.Context) (file *config.File, from str
 	pods, err := s.ServerPods(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, "", fmt.Errorf("you may not list pods in namespace %s, which say where the configuration of the server is",
+		return nil, "", fmt.Errorf("you may not list pods in namespace %s, which say where the server is configured",
 			s.Namespace)
 	case err != nil:
 		return nil, "", fmt.Errorf("look for the pod of the server: %w", err)

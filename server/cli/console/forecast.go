@@ -148,7 +148,8 @@ func fingerprint(of *cliqueue.Forecast) string {
 	sum := sha256.New()
 	encoder := json.NewEncoder(sum)
 	for _, b := range of.Backups {
-		_ = encoder.Encode([]any{b.UID, b.Name, b.Status.Phase, b.Status.QueuePosition, b.Spec.IncludedNamespaces}) // to memory
+		_ = encoder.Encode([]any{b.UID, b.Name, b.Status.Phase, b.Status.QueuePosition,
+			b.Spec.IncludedNamespaces}) // to memory
 	}
 	_ = encoder.Encode([]any{of.Policy, of.Settings, of.Namespaces, of.Limit, of.Until})
 	return hex.EncodeToString(sum.Sum(nil))

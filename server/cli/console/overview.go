@@ -104,7 +104,9 @@ const readAgain = 5 * time.Minute
 // background: those of a backup that has ended do not change.
 func volumesOf(l *console.Look, of status.OverviewOf) *status.VolumeOverview {
 	asked, more := status.BackupsToAsk(of, l.Now)
-	read := console.Keep(l, "volumes", func() *volumesRead { return &volumesRead{found: map[types.UID]status.BackupVolumes{}} })
+	read := console.Keep(l, "volumes", func() *volumesRead {
+		return &volumesRead{found: map[types.UID]status.BackupVolumes{}}
+	})
 	read.mu.Lock()
 	found := map[types.UID]status.BackupVolumes{}
 	var missing []*velerov1.Backup

@@ -63,8 +63,8 @@ func (f *Forecaster) Simulate(ctx context.Context, of Forecast) (*status.Simulat
 		return nil, f.err
 	}
 	if _, err := f.host.Find(kinds.QueueAdmission().Name, of.Policy); err != nil {
-		return nil, fmt.Errorf("policy %s is a plugin of the server alone: \"cleat queue simulate\" asks it where its file is",
-			of.Policy)
+		return nil, fmt.Errorf("policy %s is a plugin of the server alone: \"cleat queue simulate\" asks it where its "+
+			"file is", of.Policy)
 	}
 	settings := config.Policy{Plugin: of.Policy}
 	if of.Settings != nil {
@@ -86,7 +86,8 @@ func (f *Forecaster) Simulate(ctx context.Context, of Forecast) (*status.Simulat
 	}
 	doc := &status.Simulation{APIVersion: status.APIVersion, Kind: "QueueSimulation", Policy: of.Policy,
 		Limit: max(1, of.Limit), Namespaces: of.Namespaces, Rounds: []status.Round{}}
-	s := &simulation{backups: backups, namespaces: of.Namespaces, limit: doc.Limit, now: time.Now(), decide: decideBy(inForce)}
+	s := &simulation{backups: backups, namespaces: of.Namespaces, limit: doc.Limit, now: time.Now(),
+		decide: decideBy(inForce)}
 	doc.Stuck, err = s.rounds(ctx, func(r status.Round) error {
 		doc.Rounds = append(doc.Rounds, r)
 		doc.Order = append(doc.Order, r.Starts...)

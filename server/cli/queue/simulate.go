@@ -115,8 +115,8 @@ func (f *simulateFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// admission returns the policies, whose admission is asked, and its name. It checks the configuration of the policy as a server does when it
-// starts.
+// admission returns the policies, whose admission is asked, and its name. It checks the configuration of the policy as a
+// server does when it starts.
 func (f *simulateFlags) admission(
 	ctx context.Context, a *command.App, host *pluginhost.Host,
 ) (*policy.Policies, string, error) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Config returns the configuration of a plugin, decoded JSON, without secrets. These are the values that the plugin's
-// JSON Schema marks as passwords or as write-only, those whose names are those of secrets, with all that is in them, and
-// what looks like a secret within a text. The schema may be missing, or not valid.
+// Config returns the configuration of a plugin, decoded JSON, without secrets: without the values that the JSON Schema
+// of the plugin marks as passwords or as write-only, those with the names of secrets, whatever is in them, and what
+// looks like a secret within a text. The schema may be missing, or not valid.
 func Config(value any, schema json.RawMessage) any {
 	var rules any
 	_ = json.Unmarshal(schema, &rules) // without rules, the names decide

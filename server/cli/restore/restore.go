@@ -86,7 +86,8 @@ func Describe(
 	description.Problems = append(description.Problems, files.List(ctx, &downloads, velerov1.RestoreNameLabel, r.Name)...)
 	description.Movements = status.MovementsOfRestore(downloads.Items)
 	now := time.Now()
-	description.PodVolumes, description.Movements = status.WithPaces(description.PodVolumes, description.Movements, nil, now)
+	description.PodVolumes, description.Movements = status.WithPaces(description.PodVolumes,
+		description.Movements, nil, now)
 	description.Pace = run.Pace(nil, "", r.Status.StartTimestamp, now)
 	description.Operations, problems = files.LoadOperations(ctx, run, r.UID, location)
 	description.Problems = append(description.Problems, problems...)

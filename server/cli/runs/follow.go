@@ -131,12 +131,13 @@ func (f *Follower) leave(s *source) {
 // read reads the log of a container until it ends, and before that the rest of the log of the container that it has
 // replaced.
 func (f *Follower) read(ctx context.Context, s *source, pod *corev1.Pod, container string) error {
-	at := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container })
-	if at < 0 || pod.Status.ContainerStatuses[at].ContainerID == "" {
+	states := pod.Status.ContainerStatuses
+	at := slices.IndexFunc(states, func(c corev1.ContainerStatus) bool { return c.Name == container })
+	if at < 0 || states[at].ContainerID == "" {
 		f.note(pod.Name, fmt.Sprintf("pod %s has not started yet", pod.Name))
 		return nil
 	}
-	state := &pod.Status.ContainerStatuses[at]
+	state := &states[at]
 	if state.ContainerID != s.instance && f.missed(s, state) {
 		err := f.stream(ctx, s, pod.Name, corev1.PodLogOptions{Container: container, Previous: true})
 		if apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {

@@ -38,11 +38,9 @@ func NewLogsCommand(
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Print the log of a " + kind,
-		Long: "Print the log of a " + kind + ". It is stored when the " + kind + " has run, with a line for each item. With " +
-			"--follow the lines of a\n" +
-			kind + " that has not ended are printed as the server writes them. They are read from the log of its pods, which " +
-			"needs the\n" +
-			"rights to list pods and to get pods/log.",
+		Long: "Print the log of a " + kind + ". It is stored when the " + kind + " has run, with a line for each item.\n" +
+			"With --follow the lines of a " + kind + " that has not ended are printed as the server writes them. They are read " +
+			"from\nthe log of its pods, which needs the rights to list pods and to get pods/log.",
 		Example: "  cleat " + kind + " logs nightly --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

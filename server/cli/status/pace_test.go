@@ -13,6 +13,7 @@ import (
 // TestPaces looks at an amount again and again.
 func TestPaces(t *testing.T) {
 	t.Parallel()
+	const second = time.Second
 	type at struct {
 		after time.Duration // since the beginning
 		done  int64
@@ -23,15 +24,19 @@ func TestPaces(t *testing.T) {
 		began  time.Duration
 		want   pace
 	}{
-		"nothing yet":                    {looks: []at{{10 * time.Second, 0}}, want: pace{}},
-		"since the beginning":            {looks: []at{{10 * time.Second, 50}}, want: pace{5, true}},
-		"between two looks":              {looks: []at{{10 * time.Second, 50}, {12 * time.Second, 90}}, want: pace{20, true}},
-		"without memory":                 {looks: []at{{10 * time.Second, 50}, {12 * time.Second, 96}}, forget: true, want: pace{8, true}},
-		"looks at the same moment":       {looks: []at{{10 * time.Second, 50}, {10*time.Second + 100, 60}}, want: pace{6, true}},
-		"the same twice":                 {looks: []at{{10 * time.Second, 50}, {12 * time.Second, 90}, {13 * time.Second, 90}}, want: pace{20, true}},
-		"it stands still":                {looks: []at{{10 * time.Second, 50}, {12 * time.Second, 90}, {20 * time.Second, 90}}, want: pace{4, true}},
-		"it began anew":                  {looks: []at{{10 * time.Second, 50}, {12 * time.Second, 90}, {16 * time.Second, 32}}, want: pace{2, true}},
-		"it begins later than the clock": {looks: []at{{0, 50}}, began: time.Minute, want: pace{}},
+		"nothing yet":         {looks: []at{{second, 0}}},
+		"since the beginning": {looks: []at{{10 * second, 50}}, want: pace{5, true}},
+		"between two looks":   {looks: []at{{10 * second, 50}, {12 * second, 90}}, want: pace{20, true}},
+		"without memory": {looks: []at{{10 * second, 50}, {12 * second, 96}}, forget: true,
+			want: pace{8, true}},
+		"looks at the same moment": {looks: []at{{10 * second, 50}, {10*second + 100, 60}}, want: pace{6, true}},
+		"the same twice": {looks: []at{{10 * second, 50}, {12 * second, 90}, {13 * second, 90}},
+			want: pace{20, true}},
+		"it stands still": {looks: []at{{10 * second, 50}, {12 * second, 90}, {20 * second, 90}},
+			want: pace{4, true}},
+		"it began anew": {looks: []at{{10 * second, 50}, {12 * second, 90}, {16 * second, 32}},
+			want: pace{2, true}},
+		"it begins later than the clock": {looks: []at{{0, 50}}, began: time.Minute},
 	} {
 		var p *Paces
 		if !row.forget {
@@ -67,10 +72,10 @@ func TestLoadsAndRunsHavePaces(t *testing.T) {
 	require.Equal(t, "unknown (33.33%)", pods[1].text())
 	require.Nil(t, pods[2].Pace)
 	table := LoadTable(pods, movements)
-	require.Equal(t, []string{"moves", "shop/db-0", "InProgress", "30.0 MiB of 90.0 MiB", "3.0 MiB/s", "20s", "velero", ""},
-		table.Rows[0])
-	require.Equal(t, []string{"data", "shop", "InProgress", "10.0 MiB", "1.0 MiB/s", "-", "velero", "attempt 1 of 3 has ended"},
-		table.Rows[3])
+	require.Equal(t, []string{"moves", "shop/db-0", "InProgress", "30.0 MiB of 90.0 MiB", "3.0 MiB/s", "20s", "velero",
+		""}, table.Rows[0])
+	require.Equal(t, []string{"data", "shop", "InProgress", "10.0 MiB", "1.0 MiB/s", "-", "velero",
+		"attempt 1 of 3 has ended"}, table.Rows[3])
 
 	run := Run{Phase: "InProgress", Done: 500, Total: 2000}
 	require.Equal(t, "50/s, 30s left", run.Pace(nil, "", statustest.At(-10*time.Second), now))

@@ -52,14 +52,21 @@ const (
 // BackupsToAsk returns the Completed backups since a time whose files say which volumes of the namespaces of claims
 // they have: the last ones of each namespace, the newest first. more is whether there are others.
 func BackupsToAsk(of OverviewOf, now time.Time) (ask []*velerov1.Backup, more bool) {
+	if len(of.Claims) == 0 {
+		return nil, false
+	}
+	recent := slices.DeleteFunc(slices.Clone(of.Backups), func(b *velerov1.Backup) bool {
+		end := b.Status.CompletionTimestamp
+		return end == nil || !end.After(now.Add(-of.Since))
+	})
 	wanted := map[string]int{}
 	for _, claim := range of.Claims {
 		wanted[claim.Namespace] = mostOfNamespace
 	}
 	names := slices.Collect(maps.Keys(wanted))
 	seen := map[string]bool{}
-	for _, b := range completed(of.Backups) {
-		if len(wanted) == 0 || !b.Status.CompletionTimestamp.After(now.Add(-of.Since)) {
+	for _, b := range completed(recent) {
+		if len(wanted) == 0 {
 			break
 		}
 		scope := fmt.Sprint(b.Labels[velerov1.ScheduleNameLabel], b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces,
@@ -91,7 +98,9 @@ func BackupsToAsk(of OverviewOf, now time.Time) (ask []*velerov1.Backup, more bo
 
 // NewVolumeOverview returns which claims are in none of the backups that were asked, by what their files say. Files
 // that are missing in found are not known.
-func NewVolumeOverview(of OverviewOf, asked []*velerov1.Backup, more bool, found map[types.UID]BackupVolumes) *VolumeOverview {
+func NewVolumeOverview(
+	of OverviewOf, asked []*velerov1.Backup, more bool, found map[types.UID]BackupVolumes,
+) *VolumeOverview {
 	doc := &VolumeOverview{Claims: len(of.Claims), Items: []VolumeProtection{}}
 	namespaces := map[string][]*velerov1.Backup{}
 	var names []string

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,10 +74,9 @@ func TestVolumeOverview(t *testing.T) {
 	doc = status.NewVolumeOverview(of, asked, more, nil)
 	require.Equal(t, [2]int{1, 6}, [2]int{doc.Unprotected, doc.Unknown}, "before the files are read")
 	for range 30 {
-		of.Backups = append(of.Backups, backup("b"+time.Duration(len(of.Backups)).String(), "", time.Minute,
-			"n"+time.Duration(len(of.Backups)).String()))
-		of.Claims = append(of.Claims, types.NamespacedName{Namespace: of.Backups[len(of.Backups)-1].Spec.IncludedNamespaces[0],
-			Name: "data"})
+		namespace := fmt.Sprint("n", len(of.Backups))
+		of.Backups = append(of.Backups, backup("of-"+namespace, "", time.Minute, namespace))
+		of.Claims = append(of.Claims, types.NamespacedName{Namespace: namespace, Name: "data"})
 	}
 	asked, more = status.BackupsToAsk(of, now)
 	require.True(t, more)

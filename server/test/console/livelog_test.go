@@ -128,7 +128,7 @@ func (l *podLog) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	l.mu.Unlock()
 	switch {
-	case !strings.HasPrefix(r.URL.Path, "/containerLogs/"+l.s.Namespace+"/server-1/velero"), query.Get("timestamps") != "true":
+	case r.URL.Path != "/containerLogs/"+l.s.Namespace+"/server-1/velero", query.Get("timestamps") != "true":
 		http.Error(w, "unexpected: "+r.URL.String(), http.StatusInternalServerError)
 		return
 	case lines == &l.was && !kept:

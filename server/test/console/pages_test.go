@@ -194,8 +194,8 @@ func TestAcceptConsole_Markup(t *testing.T) {
 	})
 	require.NoError(t, s.Client.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "settings"}, Data: map[string]string{
-			"cleat.yaml": "apiVersion: cleat.dev/v1\nbackups: {admission: {plugin: cleat.dev/priority, config: {password: S3CRET, " +
-				"note: " + string(text) + "}}}\n"}}))
+			"cleat.yaml": "apiVersion: cleat.dev/v1\nbackups: {admission: {plugin: cleat.dev/priority, config: " +
+				"{password: S3CRET, note: " + string(text) + "}}}\n"}}))
 	user := open(t, s).user()
 	s.Serve()
 	s.Available()

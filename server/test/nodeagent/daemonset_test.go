@@ -24,8 +24,8 @@ const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
-// manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and the
-// server removes what the agent has stored. The log of the server's pod is read while it runs.
+// manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and
+// the server removes what the agent has stored. The log of its pod is read while a backup runs.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)

@@ -50,8 +50,8 @@ func (l *lines) String() string {
 func (m *machine) follow(backup string) *lines {
 	m.t.Helper()
 	l := &lines{done: make(chan struct{})}
-	cmd := exec.CommandContext(m.t.Context(), programs.Build(m.t, "server/cmd/cleat"), "backup", "logs", backup, "--follow",
-		"--kubeconfig", m.plane.Get(m.t).Kubeconfig, "--namespace", m.namespace)
+	cmd := exec.CommandContext(m.t.Context(), programs.Build(m.t, "server/cmd/cleat"), "backup", "logs", backup,
+		"--follow", "--kubeconfig", m.plane.Get(m.t).Kubeconfig, "--namespace", m.namespace)
 	cmd.Stdout, cmd.Stderr = l, l
 	require.NoError(m.t, cmd.Start())
 	go func() {

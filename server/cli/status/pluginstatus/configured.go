@@ -27,7 +27,8 @@ type ConfigPart struct {
 
 // NewConfigured returns what the plugins of a report were configured with: by the configuration file of the server,
 // which is nil if it could not be read, and by locations.
-func NewConfigured(r *serverreport.PluginReport, file *config.File, from string, locations []velerov1.BackupStorageLocation,
+func NewConfigured(
+	r *serverreport.PluginReport, file *config.File, from string, locations []velerov1.BackupStorageLocation,
 	snapshots []velerov1.VolumeSnapshotLocation,
 ) *Configured {
 	c := &Configured{From: from, Parts: []ConfigPart{}}

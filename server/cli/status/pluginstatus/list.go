@@ -136,7 +136,8 @@ func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 				pid, restarts, memory = processesText(all)
 			}
 			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)),
-				callsText(p, p.Calls), callsText(p, p.Errors), layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
+				callsText(p, p.Calls), callsText(p, p.Errors), layout.OrNone(pid), layout.OrNone(restarts),
+				layout.OrNone(memory), why(p))
 		}
 		t.Rows = append(t.Rows, row)
 	}

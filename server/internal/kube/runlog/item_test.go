@@ -66,8 +66,8 @@ func TestItemsInTheLogOfTheServer(t *testing.T) {
 		runlog.BackedUp(l.Logger(), runlog.Item{Resource: "pods", Namespace: "shop", Name: "web-0", Done: done, Total: 40})
 		now = now.Add(400 * time.Millisecond)
 	}
-	const line = "[INFO]  Backed up %d items out of an estimated total of 40 (estimate will change throughout the backup): " +
-		"backup=velero/b resource=pods namespace=shop name=web-0\n"
+	const line = "[INFO]  Backed up %d items out of an estimated total of 40 (estimate will change throughout the " +
+		"backup): backup=velero/b resource=pods namespace=shop name=web-0\n"
 	require.Equal(t, fmt.Sprintf(line+line, 0, 3), server.String())
 	require.Equal(t, 5, strings.Count(text(t, l), "name=web-0"))
 
