@@ -100,14 +100,14 @@ func (l *podLog) write(text, of string) {
 }
 
 // restart has another container run. A line that was written before the end was not read by anyone.
-func (l *podLog) restart(last, of string) {
+func (l *podLog) restart(id string, restarts int32, last, of string) {
 	l.s.T.Helper()
 	l.endStreams()
 	l.write(last, of)
 	l.mu.Lock()
 	l.was, l.is = l.is, nil
 	l.mu.Unlock()
-	l.started("second", 1)
+	l.started(id, restarts)
 }
 
 func (l *podLog) endStreams() {
@@ -197,7 +197,7 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	require.NoError(t, follow.Start())
 
 	// the server is restarted, with a line that nobody has read
-	log.restart("the last line", own)
+	log.restart("second", 1, "the last line", own)
 	log.write("the server is back", own)
 	text = page.until("the server is back")
 	for _, once := range []string{"begins", "a line of now", "the last line", "the server is back"} {
@@ -213,6 +213,14 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	require.Equal(t, 7, document.Count)
 	require.Len(t, document.Lines, 1)
 
+	// it is restarted again, and nothing of its last container is kept
+	log.mu.Lock()
+	log.kept = false
+	log.mu.Unlock()
+	log.restart("third", 2, "lost", own)
+	log.write("the third one", own)
+	require.Contains(t, page.until("the third one"), "the log of server-1 before that is not kept")
+
 	// rights
 	cluster := inCluster(t, s)
 	pods := func(verbs ...string) rbacv1.PolicyRule {
@@ -225,18 +233,18 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	}{
 		"no-logs": {[]rbacv1.PolicyRule{reads(), pods("list")}, "you may not get pods/log in namespace " + s.Namespace},
 		"no-pods": {[]rbacv1.PolicyRule{reads(), podLogs}, "you may not list pods in namespace " + s.Namespace},
-		"both":    {[]rbacv1.PolicyRule{reads(), pods("list"), podLogs}, "the server is back"},
+		"both":    {[]rbacv1.PolicyRule{reads(), pods("list"), podLogs}, "the third one"},
 	} {
 		guest := cluster.account(account(s, name, tt.rules...))
 		shown := guest.events(path).until(tt.says)
-		require.Equal(t, name == "both", strings.Contains(shown, "begins: "), shown)
+		require.Equal(t, name == "both", strings.Contains(shown, "the third one: "), shown)
 		if name != "both" {
 			continue
 		}
 		require.NoError(t, s.Client.Delete(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}))
 		s.Eventually("the rights are gone", func(context.Context) (bool, error) {
-			return !strings.Contains(guest.get(path).text, "begins: "), nil
+			return !strings.Contains(guest.get(path).text, "the third one: "), nil
 		})
 	}
 
