@@ -73,6 +73,21 @@ spec:
 	}
 }
 
+// FuzzConfig redacts any configuration by any schema: the rest is a configuration.
+func FuzzConfig(f *testing.F) {
+	f.Add(`{"a": [{"password": "x"}], "b": {"c": "https://u:p@h"}}`,
+		`{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"items": {"writeOnly": true}}}}`)
+	f.Add(`{"a": {"a": 1}}`, `{"$ref": "#", "properties": {"a": {"allOf": [{"$ref": "#/properties/a"}]}}}`)
+	f.Fuzz(func(t *testing.T, config, schema string) {
+		var value any
+		if json.Unmarshal([]byte(config), &value) != nil {
+			return
+		}
+		_, err := json.Marshal(redact.Config(value, json.RawMessage(schema)))
+		require.NoError(t, err)
+	})
+}
+
 // TestConfigsLoseSecrets has secrets by the schema, by their names, and within texts.
 func TestConfigsLoseSecrets(t *testing.T) {
 	t.Parallel()
