@@ -173,7 +173,7 @@ func (s *shelf) makeRoom(v *Viewer) ([]io.Closer, error) {
 		return nil, nil
 	}
 	if out == nil {
-		return nil, fmt.Errorf("%d pages like this one are open, and each needs a file of its own: close some of them, and "+
+		return nil, fmt.Errorf("%d pages like this one are open, and each keeps a file or a stream: close some of them, and "+
 			"load this page again", len(s.all))
 	}
 	return s.take(out), nil

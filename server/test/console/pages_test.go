@@ -90,6 +90,7 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	}
 	s.Eventually("the log is there", logHas(user, "/backups/orders/log", "level="))
 	require.Contains(t, user.get("/backups/orders/log?search=no+such+line").text, "There is no such line.")
+	require.NotContains(t, user.get("/backups/orders/log").text, "sse-connect", "it does not change any more")
 	require.Equal(t, http.StatusBadRequest, user.get("/backups/orders/log?from=0").code)
 	require.Contains(t, user.get("/restores/again").text, "cleat restore describe again --details")
 	var overview map[string]any // the page shows some hundred namespaces
