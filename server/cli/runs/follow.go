@@ -24,6 +24,8 @@ import (
 const (
 	// lookPause is the time between two looks at the pods of the server.
 	lookPause = time.Second
+	// endPause is the time after which a log that had an end is read again, if it seems to be that of the same container.
+	endPause = 10 * time.Second
 	// mostPods is the number of pods that are followed, the newest ones.
 	mostPods = 8
 	// longestFollowed is how much is kept of a line, in bytes.
@@ -53,6 +55,7 @@ type Follower struct {
 type source struct {
 	instance string    // the id of the container that was read last
 	last     time.Time // of the last line that was read
+	ended    time.Time // when the log had an end
 	busy     bool
 }
 
@@ -138,6 +141,9 @@ func (f *Follower) read(ctx context.Context, s *source, pod *corev1.Pod, contain
 		return nil
 	}
 	state := &states[at]
+	if state.ContainerID == s.instance && time.Since(s.ended) < endPause {
+		return nil // the next container may run already, and the status of the pod not say so yet
+	}
 	if state.ContainerID != s.instance && f.missed(s, state) {
 		err := f.stream(ctx, s, pod.Name, corev1.PodLogOptions{Container: container, Previous: true})
 		if apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {
@@ -149,7 +155,11 @@ func (f *Follower) read(ctx context.Context, s *source, pod *corev1.Pod, contain
 		}
 	}
 	s.instance = state.ContainerID
-	return f.failed(ctx, pod.Name, f.stream(ctx, s, pod.Name, corev1.PodLogOptions{Container: container, Follow: true}))
+	err := f.stream(ctx, s, pod.Name, corev1.PodLogOptions{Container: container, Follow: true})
+	if err == nil {
+		s.ended = time.Now()
+	}
+	return f.failed(ctx, pod.Name, err)
 }
 
 // missed reports whether the container before this one may have written lines that were not read.
