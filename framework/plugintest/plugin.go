@@ -47,7 +47,8 @@ type Registered struct {
 func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, logs: newLogs()}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32),
+		grpc.WaitForHandlers(true)) // a call that was cancelled can still write files that the test removes
 	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hostapi.NewLogger(&stream{to: p.logs}, hclog.Trace),
 		StateDir: t.TempDir()}, regs...); err != nil {
 		t.Fatal(err)

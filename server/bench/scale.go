@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +20,12 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// perScaleNamespace is the number of objects in each namespace.
-const perScaleNamespace = 100
+const (
+	// perScaleNamespace is the number of objects in each namespace.
+	perScaleNamespace = 100
+	// namespacesAtOnce is for how many namespaces the objects are in memory, so that the machine has room for the cluster.
+	namespacesAtOnce = 1000
+)
 
 // scale backs up a tenth of so many objects and all of them, lists them, restores them into an empty cluster, and backs
 // those up again to compare the two. It prints a table in Markdown.
@@ -50,27 +54,33 @@ func scaleTo(ctx context.Context, cleat string, n int) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(bucket)) }()
 	var created time.Duration
 	backUp := onSite(func(ctx context.Context, s *site, _ func(string, float64)) error {
-		spec := world.Spec{Prefix: "scale", Namespaces: n / perScaleNamespace}
-		say("creating %d objects in %d namespaces", n, spec.Namespaces)
+		say("creating %d objects in %d namespaces", n, n/perScaleNamespace)
 		began := time.Now()
-		if err := s.client.CreateBare(ctx, world.Plain(spec, perScaleNamespace), 4*world.Workers); err != nil {
-			return err
+		for left := n / perScaleNamespace; left > 0; left -= namespacesAtOnce {
+			spec := world.Spec{Prefix: fmt.Sprintf("scale-%d", left), Namespaces: min(left, namespacesAtOnce)}
+			if err := s.client.CreateBare(ctx, world.Plain(spec, perScaleNamespace), 4*world.Workers); err != nil {
+				return err
+			}
 		}
 		created = time.Since(began)
 		bare, err := bareBackup(ctx, s)
 		if err != nil {
 			return err
 		}
-		took, peak, err := s.alone(ctx, func() (time.Duration, error) { return s.backUp(ctx, "scale", n) })
+		var listed time.Duration
+		var listing float64
+		took, peak, err := s.alone(ctx, func() (took time.Duration, err error) {
+			if took, err = s.backUp(ctx, "scale", n); err != nil {
+				return 0, err
+			}
+			listed, listing, err = s.list(ctx, "scale", n)
+			return took, err
+		})
 		if err != nil {
 			return err
 		}
 		row("backup", took, bare, peak)
-		took, peak, err = s.list(ctx, "scale", n)
-		if err != nil {
-			return err
-		}
-		row("`cleat manifest ls --count`", took, 0, peak)
+		row("`cleat manifest ls --count`", listed, 0, listing)
 		return os.CopyFS(bucket, os.DirFS(filepath.Join(s.S3.Dir, s.Bucket)))
 	})
 	restore := onSite(func(ctx context.Context, s *site, _ func(string, float64)) error {
@@ -88,10 +98,13 @@ func scaleTo(ctx context.Context, cleat string, n int) (err error) {
 			return err
 		}
 		row("restore", took, created, peak)
-		if _, _, err := s.alone(ctx, func() (time.Duration, error) { return s.backUp(ctx, "again", n) }); err != nil {
-			return err
-		}
-		_, _, err = s.list(ctx, "again", n)
+		_, _, err = s.alone(ctx, func() (time.Duration, error) {
+			if _, err := s.backUp(ctx, "again", n); err != nil {
+				return 0, err
+			}
+			_, _, err := s.list(ctx, "again", n)
+			return 0, err
+		})
 		return err
 	})
 	nothing := func(string, float64) {}
@@ -131,17 +144,40 @@ func (s *site) backUp(ctx context.Context, name string, n int) (time.Duration, e
 
 // list counts the items of a backup by its manifest, and checks their number.
 func (s *site) list(ctx context.Context, name string, n int) (time.Duration, float64, error) {
+	var out bytes.Buffer
 	command := exec.CommandContext(ctx, s.Cleat, "manifest", "ls", name, "--count", "-o", "json", "--kubeconfig",
 		s.Kubeconfig, "--namespace", roundtrip.Namespace)
-	command.Stderr = os.Stderr
+	command.Stdout, command.Stderr = &out, os.Stderr
 	began := time.Now()
-	out, err := command.Output()
+	if err := command.Start(); err != nil {
+		return 0, 0, err
+	}
+	peak := make(chan float64)
+	ended := make(chan struct{})
+	go func() {
+		// What wait(2) reports includes the peak of this process, whose memory the new one shares until it executes cleat.
+		var most float64
+		for {
+			if kib, err := peakOf(command.Process.Pid); err == nil {
+				most = max(most, kib)
+			}
+			select {
+			case <-ended:
+				peak <- most
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}()
+	err := command.Wait()
+	took := time.Since(began)
+	close(ended)
+	kib := <-peak
 	if err != nil {
 		return 0, 0, fmt.Errorf("list the manifest of %s: %w", name, err)
 	}
-	took := time.Since(began)
 	var counts []struct{ Items int }
-	if err := json.Unmarshal(out, &counts); err != nil {
+	if err := json.Unmarshal(out.Bytes(), &counts); err != nil {
 		return 0, 0, fmt.Errorf("list the manifest of %s: %w", name, err)
 	}
 	items := 0
@@ -151,11 +187,7 @@ func (s *site) list(ctx context.Context, name string, n int) (time.Duration, flo
 	if items < n {
 		return 0, 0, fmt.Errorf("the manifest of %s has %d items, want %d or more", name, items, n)
 	}
-	usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, 0, errors.New("the system does not report the peak of resident memory of a process that has ended")
-	}
-	return took, float64(usage.Maxrss) * 1024 / 1e6, nil
+	return took, kib * 1024 / 1e6, nil
 }
 
 // awaitBackup waits until the server has brought a backup of the bucket into the cluster.

@@ -56,7 +56,7 @@ func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 		"two names":   {[]string{"backup", "create", "x", "y"}, "accepts at most 1 arg"},
 		"no times":    {[]string{"schedule", "create", "x"}, `say when to back up: --schedule "0 3 * * *"`},
 		"no source":   {[]string{"restore", "create", "x"}, "--from-backup or --from-schedule"},
-		"bad mapping": {[]string{"restore", "create", "--from-backup", "x", "--namespace-mappings", "a"}, "want KEY:VALUE"},
+		"bad mapping": {[]string{"restore", "create", "--from-backup", "x", "--namespace-mappings", "a"}, "want FROM:TO"},
 		"no location": {[]string{"install"}, "--provider and --bucket, or use --no-default-backup-location\nname the " +
 			"file of the credentials with --secret-file, or use --no-secret"},
 		"agents": {[]string{"install", "--use-node-agent-windows", "--node-agent-disable-host-path"},

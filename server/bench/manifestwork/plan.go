@@ -31,7 +31,7 @@ func part(i int) *manifest.Item {
 func order(path string) error {
 	version := schema.GroupVersion{Group: "example.io", Version: "v1"}
 	parts := discovery.Resource{GroupVersion: version, Name: "parts", Kind: "Part", Namespaced: true}
-	var entries []archive.Entry
+	var entries plan.Entries
 	if err := read(path, func(item *manifest.Item) error {
 		entries = append(entries, archive.Entry{
 			GroupResource: version.WithResource(parts.Name).GroupResource(), Namespace: item.Namespace, Name: item.Name,

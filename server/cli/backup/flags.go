@@ -1,14 +1,20 @@
 package backup
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/control/schedules"
 )
 
 // SpecFlags are the flags that describe a backup, or the template of a schedule.
@@ -84,6 +90,88 @@ func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	return spec, nil
 }
 
+// NewFlags are the flags that describe a new backup: its spec, or the schedule that has it.
+type NewFlags struct {
+	SpecFlags
+	fromSchedule string
+}
+
+// AddTo adds the flags.
+func (c *NewFlags) AddTo(f *pflag.FlagSet) {
+	c.Add(f, "backup")
+	f.StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
+}
+
+// New returns the Backup that the flags describe. With --from-schedule, the template of the schedule is its spec, and
+// without a name it has the one that the schedule would give it.
+func (c *NewFlags) New(ctx context.Context, cluster *command.Cluster, name string) (*velerov1.Backup, error) {
+	spec, err := c.Build()
+	if err != nil {
+		return nil, err
+	}
+	backup := &velerov1.Backup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: c.Labels, Annotations: c.Annotations},
+		Spec:       spec,
+	}
+	if c.fromSchedule != "" {
+		if err := c.fromTemplate(ctx, cluster, backup); err != nil {
+			return nil, err
+		}
+	}
+	if name != "" {
+		backup.Name = name
+	}
+	if backup.Name == "" {
+		return nil, errors.New("the backup has no name: cleat backup create NAME")
+	}
+	return backup, nil
+}
+
+// fromTemplate replaces backup by one that the schedule would create now. The labels and annotations of backup stay.
+func (c *NewFlags) fromTemplate(ctx context.Context, cluster *command.Cluster, backup *velerov1.Backup) error {
+	var schedule velerov1.Schedule
+	if err := cluster.Get(ctx, cluster.Key(c.fromSchedule), &schedule); err != nil {
+		return &command.FlagError{Flag: "from-schedule", Err: err}
+	}
+	created := schedules.NewBackup(&schedule, time.Now())
+	maps.Copy(created.Labels, backup.Labels)
+	if created.Annotations == nil {
+		created.Annotations = make(map[string]string)
+	}
+	maps.Copy(created.Annotations, backup.Annotations)
+	*backup = *created
+	return nil
+}
+
+// CheckFromSchedule returns an error for flags that contradict --from-schedule, as FlagError. Velero's command ignores
+// them. The spec is not described by flags that are inherited, or named in besides.
+func CheckFromSchedule(set, inherited *pflag.FlagSet, besides ...string) error {
+	f := set.Lookup("from-schedule")
+	if !f.Changed {
+		return nil
+	}
+	if strings.TrimSpace(f.Value.String()) == "" {
+		return &command.FlagError{Flag: f.Name, Err: errors.New("it has no value: want the name of a schedule")}
+	}
+	if wrong := otherThan(set, inherited, append(besides, f.Name)...); len(wrong) > 0 {
+		return &command.FlagError{Flag: f.Name,
+			Err: fmt.Errorf("it takes the spec of the schedule, so leave out %s", strings.Join(wrong, ", "))}
+	}
+	return nil
+}
+
+// otherThan returns the flags of a new backup that are set and concern its spec, other than the given ones.
+func otherThan(flags, inherited *pflag.FlagSet, names ...string) (set []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		fits := slices.Contains(names, f.Name) || slices.Contains([]string{"wait", "labels", "annotations", "output"}, f.Name)
+		if !fits && inherited.Lookup(f.Name) == nil {
+			set = append(set, "--"+f.Name)
+		}
+	})
+	return set
+}
+
 // parseOrdered parses a text such as "pods=ns/a,ns/b;persistentvolumes=c".
 func parseOrdered(text string) (map[string]string, error) {
 	if text == "" {
@@ -94,10 +182,12 @@ func parseOrdered(text string) (map[string]string, error) {
 		resource, names, ok := strings.Cut(entry, "=")
 		resource, names = strings.TrimSpace(resource), strings.TrimSpace(names)
 		if !ok || resource == "" || names == "" {
-			return nil, fmt.Errorf("--ordered-resources: %q: want RESOURCE=NAMESPACE/NAME,NAME;RESOURCE=NAME", entry)
+			return nil, &command.FlagError{Flag: "ordered-resources",
+				Err: fmt.Errorf("%q: want RESOURCE=NAMESPACE/NAME,NAME;RESOURCE=NAME", entry)}
 		}
 		if former, twice := ordered[resource]; twice {
-			return nil, fmt.Errorf("--ordered-resources: %s is there twice, want %s=%s,%s", resource, resource, former, names)
+			return nil, &command.FlagError{Flag: "ordered-resources",
+				Err: fmt.Errorf("%s is there twice, want %s=%s,%s", resource, resource, former, names)}
 		}
 		ordered[resource] = names
 	}

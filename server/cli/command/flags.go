@@ -16,6 +16,18 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
+// FlagError is an error about the value of a flag.
+type FlagError struct {
+	Flag string
+	Err  error
+}
+
+// Error implements error.
+func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Err.Error() }
+
+// Unwrap returns the error without the name of the flag.
+func (e *FlagError) Unwrap() error { return e.Err }
+
 // optionalBool is a boolean flag that stays nil unless it is given.
 type optionalBool struct{ target **bool }
 
@@ -149,7 +161,7 @@ func (s *LabelSelectors) Parse() (*metav1.LabelSelector, []*metav1.LabelSelector
 	if s.one != "" {
 		selector, err := parseSelector(s.one)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--selector: %w", err)
+			return nil, nil, &FlagError{"selector", err}
 		}
 		one = selector
 	}
@@ -158,7 +170,7 @@ func (s *LabelSelectors) Parse() (*metav1.LabelSelector, []*metav1.LabelSelector
 		for text := range strings.SplitSeq(s.alternatives, " or ") {
 			selector, err := parseSelector(strings.TrimSpace(text))
 			if err != nil {
-				return nil, nil, fmt.Errorf("--or-selector: %w", err)
+				return nil, nil, &FlagError{"or-selector", err}
 			}
 			alternatives = append(alternatives, selector)
 		}
@@ -180,6 +192,9 @@ func NewMappings(target *map[string]string) pflag.Value {
 
 func (m mappings) Set(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
+		if from, to, ok := strings.Cut(pair, ":"); !ok || strings.TrimSpace(from) == "" || strings.TrimSpace(to) == "" {
+			return fmt.Errorf("%q: want FROM:TO, with commas between several", pair)
+		}
 		before := maps.Clone(*m.target)
 		if err := m.Value.Set(pair); err != nil {
 			return err

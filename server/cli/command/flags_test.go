@@ -84,7 +84,7 @@ func TestNamespaceIsMappedOnce(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
 		"a:b,c:d": "", "a:b,a:b": "", "a:b": "", "a:b,c:d,a:e": "a is mapped to b and to e, want one of them",
-		"a": "want KEY:VALUE",
+		"a": "want FROM:TO",
 	} {
 		var got map[string]string
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)

@@ -54,6 +54,9 @@ func backupPage() console.Page {
 			if b.Status.Phase == velerov1.BackupPhaseQueued {
 				doc.Why = "/queue/" + name
 			}
+			if canRestore(&b) {
+				doc.Restore = doc.Here + "/restore"
+			}
 			var err error
 			doc.Text, err = printed(shown.Print)
 			return doc, err
@@ -74,10 +77,7 @@ func backupLogPage() console.Page {
 }
 
 func cancelBackupPage() console.Page {
-	return cancelPage("backups", "backup", func() (*runs.Object, func() status.Run) {
-		b := &velerov1.Backup{}
-		return runs.Backup(b), func() status.Run { return status.BackupRun(b) }
-	})
+	return cancelPage("backups", "backup", newBackup)
 }
 
 func deleteBackupPage() console.Page {

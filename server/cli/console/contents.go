@@ -26,6 +26,7 @@ type contentsDocument struct {
 	AsList    string  `json:"-"` // the same as a list of items
 	Graph     string  `json:"-"`
 	Different string  `json:"-"`
+	Restore   string  `json:"-"` // the form that restores what is shown; "" if a restore cannot say it
 	Count     string  `json:"-"` // in words
 }
 
@@ -61,6 +62,7 @@ func (d *contentsDocument) fill(ctx context.Context, m *contents.Manifest) error
 		pairs = append(pairs, "resource", d.Resource)
 		d.Trail = append(d.Trail, crumb{d.Resource, ""})
 	}
+	d.Restore = restoreLink(d.Backup, q.kept, d.Namespace, d.Resource)
 	listed := q.values.Get("list") != ""
 	if listed {
 		pairs = append(pairs, "list", "yes")

@@ -37,6 +37,7 @@ type itemDocument struct {
 	MoreReferrers       string      `json:"-"`
 	Graph, InTree       string      `json:"-"`
 	Content             string      `json:"-"` // an address; "" for a Secret
+	Restore             string      `json:"-"` // the form that restores it
 }
 
 // reason is how an item came into a backup.
@@ -114,7 +115,7 @@ func (d *itemDocument) fill(ctx context.Context, m *contents.Manifest) error {
 	if why.Next != "" {
 		d.MoreReferrers = more("after", why.Next)
 	}
-	d.Graph = d.Back + "/graph?" + here.Encode()
+	d.Graph, d.Restore = d.Back+"/graph?"+here.Encode(), restoreItemLink(d.Backup, item)
 	if !isSecret(item) {
 		d.Content = d.Back + "/item/content?" + here.Encode()
 	}

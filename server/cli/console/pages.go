@@ -23,6 +23,7 @@ func pages(a *command.App) []console.Page {
 	return []console.Page{
 		overviewPage(), queuePage(&queue.Forecaster{App: a}), explainPage(),
 		backupsPage(), backupPage(), backupLogPage(), cancelBackupPage(), deleteBackupPage(),
+		backupFormPage(), backupDryRunPage(), restoreFormPage(), restoreDryRunPage(),
 		contentsPage(), itemPage(), itemContentPage(), graphPage(), differencePage(),
 		restoresPage(), restorePage(), restoreLogPage(), cancelRestorePage(), deleteRestorePage(),
 		operationsPage(), loadsPage(), schedulesPage(), schedulePage(), pausePage(), locationsPage(),

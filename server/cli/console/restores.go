@@ -71,10 +71,7 @@ func restoreLogPage() console.Page {
 }
 
 func cancelRestorePage() console.Page {
-	return cancelPage("restores", "restore", func() (*runs.Object, func() status.Run) {
-		r := &velerov1.Restore{}
-		return runs.Restore(r), func() status.Run { return status.RestoreRun(r) }
-	})
+	return cancelPage("restores", "restore", newRestore)
 }
 
 func deleteRestorePage() console.Page {

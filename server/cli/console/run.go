@@ -44,6 +44,7 @@ type runDocument struct {
 	Here       string        `json:"-"` // path of this page
 	Why        string        `json:"-"` // path of the page that says why it waits; "" if it does not
 	Command    string        `json:"-"` // that says the same
+	Restore    string        `json:"-"` // path of the form; "" if nothing can be restored from it
 	CanCancel  bool          `json:"-"`
 }
 

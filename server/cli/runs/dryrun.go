@@ -18,7 +18,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
@@ -49,9 +48,25 @@ func (d *DryRun) Add(flags *pflag.FlagSet, kind string) {
 // DryRunName returns the name of a dry run of a backup or restore.
 func DryRunName(name string) string { return name + "-dry-run" }
 
-// unclaimed are the validationErrors of a dry run that no server has begun. With them, a server without dry runs
-// ignores it.
-func unclaimed() []string { return []string{"dry run: no server has begun it yet"} }
+// MakeDryRun makes a new backup or restore a dry run with a name of its own, and its result is kept for a time. It
+// begins in a phase in which a server without dry runs ignores it.
+func MakeDryRun(o *Object, name string, keep time.Duration) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[velerov1.DryRunAnnotation], annotations[velerov1.DryRunKeepAnnotation] = velerov1.DryRunRequested,
+		keep.String()
+	o.SetName(name)
+	o.SetAnnotations(annotations)
+	unclaimed := []string{"dry run: no server has begun it yet"}
+	switch made := o.Object.(type) {
+	case *velerov1.Backup:
+		made.Status.Phase, made.Status.ValidationErrors = velerov1.BackupPhaseFailedValidation, unclaimed
+	case *velerov1.Restore:
+		made.Status.Phase, made.Status.ValidationErrors = velerov1.RestorePhaseFailedValidation, unclaimed
+	}
+}
 
 // Backup makes b a dry run, carries it out and prints the contents of the backup.
 func (d *DryRun) Backup(
@@ -59,16 +74,8 @@ func (d *DryRun) Backup(
 ) error {
 	accept := fmt.Sprintf("See what would be in it with \"cleat manifest ls %s\", and back up exactly that with \"cleat "+
 		"backup create %s --accept\".\n", DryRunName(b.Name), b.Name)
-	b.Name = DryRunName(b.Name)
-	b.Status.Phase, b.Status.ValidationErrors = velerov1.BackupPhaseFailedValidation, unclaimed()
 	return d.carryOut(ctx, a, cluster, Backup(b), form, func() (int, error) {
-		target := d.target(velerov1.DownloadTargetKindBackupResourceList, b.Name, b.Spec.StorageLocation)
-		found, err := fetchTarget[dryrun.Collection](ctx, &d.downloads, cluster, target)
-		if err != nil {
-			return 0, err
-		}
-		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindBackupResults, b.Name,
-			b.Spec.StorageLocation)
+		found, messages, err := d.downloads.Collection(ctx, cluster, b)
 		if err != nil {
 			return 0, err
 		}
@@ -80,7 +87,14 @@ func (d *DryRun) Backup(
 				Results results.Results `json:"results"`
 			}{b.Name, string(b.UID), found, messages})
 		}
-		return b.Status.Errors, printCollection(a.Out, found, messages, accept)
+		if err := CollectionTable(found).Print(a.Out); err != nil {
+			return 0, err
+		}
+		if err := PrintCollection(a.Out, found, messages); err != nil {
+			return 0, err
+		}
+		_, err = fmt.Fprint(a.Out, accept)
+		return b.Status.Errors, err
 	})
 }
 
@@ -89,14 +103,12 @@ func (d *DryRun) Backup(
 func (d *DryRun) Restore(
 	ctx context.Context, a *command.App, cluster *command.Cluster, r *velerov1.Restore, form string,
 ) error {
-	r.Name = DryRunName(r.Name)
-	r.Status.Phase, r.Status.ValidationErrors = velerov1.RestorePhaseFailedValidation, unclaimed()
 	return d.carryOut(ctx, a, cluster, Restore(r), form, func() (int, error) {
 		var b velerov1.Backup
 		if err := cluster.Get(ctx, cluster.Key(r.Spec.BackupName), &b); err != nil {
 			return 0, err
 		}
-		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name,
+		messages, err := d.downloads.Results(ctx, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name,
 			b.Spec.StorageLocation)
 		if err != nil {
 			return 0, err
@@ -111,13 +123,8 @@ func (d *DryRun) Restore(
 	})
 }
 
-func (d *DryRun) target(kind velerov1.DownloadTargetKind, name, location string) Target {
-	return Target{Kind: kind, Name: name, Location: location,
-		Annotations: map[string]string{velerov1.FileAnnotation: dryrun.FileName}}
-}
-
-// carryOut creates a dry run in place of an earlier one of that name, waits for its end and shows it. show returns the
-// errors of the run, because of which it would not be Completed.
+// carryOut makes o a dry run, creates it in place of an earlier one of that name, waits for its end and shows it. show
+// returns the errors of the run, because of which it would not be Completed.
 func (d *DryRun) carryOut(
 	ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, form string, show func() (int, error),
 ) error {
@@ -127,13 +134,7 @@ func (d *DryRun) carryOut(
 	if d.keep <= 0 {
 		return fmt.Errorf("--keep %s: want a duration such as 1h", d.keep)
 	}
-	annotations := maps.Clone(o.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[velerov1.DryRunAnnotation], annotations[velerov1.DryRunKeepAnnotation] = velerov1.DryRunRequested,
-		d.keep.String()
-	o.SetAnnotations(annotations)
+	MakeDryRun(o, DryRunName(o.GetName()), d.keep)
 	kind, name := o.state().Kind, o.GetName()
 	if err := d.replace(ctx, cluster, o); err != nil {
 		return err
@@ -197,8 +198,8 @@ func (d *DryRun) replace(ctx context.Context, cluster *command.Cluster, o *Objec
 	return nil
 }
 
-// printCollection prints the contents of a backup, and the objects that it would leave out.
-func printCollection(w io.Writer, found dryrun.Collection, messages results.Results, accept string) error {
+// CollectionTable returns the table of the contents of a backup, and of the objects that it would leave out.
+func CollectionTable(found dryrun.Collection) layout.Table {
 	table := layout.Table{Head: []string{"RESOURCE", "ITEMS", "LEFT OUT", "WHY"}}
 	for _, r := range found.Resources {
 		row := []string{r.Resource, fmt.Sprint(r.Items)}
@@ -210,13 +211,15 @@ func printCollection(w io.Writer, found dryrun.Collection, messages results.Resu
 			table.Rows = append(table.Rows, row)
 		}
 	}
-	if err := table.Print(w); err != nil {
-		return err
-	}
+	return table
+}
+
+// PrintCollection prints what the table of a dry run of a backup does not have.
+func PrintCollection(w io.Writer, found dryrun.Collection, messages results.Results) error {
 	printMessages(w, "Errors", messages.Errors)
 	printMessages(w, "Warnings", messages.Warnings)
 	printNotCalled(w, found.NotCalled)
-	_, err := fmt.Fprintf(w, "\n%s would be backed up; nothing was stored.\n%s", layout.Count(found.Items, "item"), accept)
+	_, err := fmt.Fprintf(w, "\n%s would be backed up; nothing was stored.\n", layout.Count(found.Items, "item"))
 	return err
 }
 
@@ -257,18 +260,10 @@ func (d *DryRun) AddDetails(flags *pflag.FlagSet) {
 
 // printOutcomes prints the outcomes of a restore: the items that need attention, or all, then counts and the order.
 func (d *DryRun) printOutcomes(w io.Writer, _ *velerov1.Restore, messages results.Results, items itemsOf) error {
-	counts := map[string]map[outcome.Verdict]int{}
-	unchecked := 0
+	var outcomes Outcomes
 	content, err := items(func(o outcome.Item) error {
-		if o.Outcome == outcome.LeftOut {
+		if !outcomes.Add(&o) {
 			return nil
-		}
-		if counts[o.Resource] == nil {
-			counts[o.Resource] = map[outcome.Verdict]int{}
-		}
-		counts[o.Resource][o.Outcome]++
-		if o.Unchecked {
-			unchecked++
 		}
 		if d.details {
 			return printDetails(w, &o)
@@ -284,34 +279,10 @@ func (d *DryRun) printOutcomes(w io.Writer, _ *velerov1.Restore, messages result
 	if err != nil {
 		return err
 	}
-	table := layout.Table{Head: []string{"RESOURCE"}}
-	for _, verdict := range outcome.Verdicts() {
-		table.Head = append(table.Head, strings.ToUpper(string(verdict)))
-	}
-	for _, resource := range slices.Sorted(maps.Keys(counts)) {
-		row := []string{resource}
-		for _, verdict := range outcome.Verdicts() {
-			row = append(row, fmt.Sprint(counts[resource][verdict]))
-		}
-		table.Rows = append(table.Rows, row)
-	}
-	if err := table.Print(w); err != nil {
+	if err := outcomes.Table().Print(w); err != nil {
 		return err
 	}
-	printMessages(w, "Errors of the restore as a whole", results.Result{Velero: messages.Errors.Velero})
-	printMessages(w, "Warnings about the restore as a whole", results.Result{Velero: messages.Warnings.Velero})
-	description := layout.NewDescription(w)
-	status.PrintOrder(description, content.Plan, true)
-	if err := description.Err(); err != nil {
-		return err
-	}
-	printNotCalled(w, content.Summary.NotCalled)
-	if unchecked > 0 {
-		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same "+
-			"restore.\n", layout.Count(unchecked, "item"))
-	}
-	_, err = fmt.Fprintf(w, "\n%s.\n", outcome.Describe(content.Summary))
-	return err
+	return outcomes.Print(w, content, messages)
 }
 
 // printDetails prints an item with its wave and what it waits for.
@@ -323,15 +294,8 @@ func printDetails(w io.Writer, o *outcome.Item) error {
 	if o.Reason != "" {
 		text += ": " + o.Reason
 	}
-	var needs []string
-	for _, need := range o.Needs {
-		needs = append(needs, need.String())
-	}
-	if o.MoreNeeds > 0 {
-		needs = append(needs, fmt.Sprintf("%d more", o.MoreNeeds))
-	}
-	if len(needs) > 0 {
-		text += "; waits for " + strings.Join(needs, ", ")
+	if needs := NeedsOf(o); needs != "" {
+		text += "; waits for " + needs
 	}
 	_, err := fmt.Fprintln(w, layout.OneLine(text))
 	return err

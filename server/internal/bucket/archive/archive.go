@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
 )
 
 // Errors of an archive. An error of Open wraps one of these, or an error of the source or the disk.
@@ -64,6 +66,7 @@ type Archive struct {
 	hasResources  bool
 	length        int
 	mu            sync.RWMutex
+	names         nametable.Table
 	index         map[schema.GroupResource][]record // the slices do not change
 	resources     []schema.GroupResource
 	versions      map[schema.GroupResource]*versions // nil unless requested
@@ -75,14 +78,19 @@ type versions struct {
 	others    map[string][]record // by version
 }
 
-// record is an Entry in the index, which holds one for each object of the backup.
+// record is an Entry in the index, which holds one for each object of the backup, so it is small.
 type record struct {
-	namespace, name string
-	offset, size    int64
+	offset          int64
+	namespace, name nametable.Name
+	size            uint32
 }
 
-func compareRecords(a, b record) int {
-	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+func (a *Archive) compare(x, y record) int {
+	return a.compareTo(x, a.names.Of(y.namespace), a.names.Of(y.name))
+}
+
+func (a *Archive) compareTo(r record, namespace, name string) int {
+	return cmp.Or(strings.Compare(a.names.Of(r.namespace), namespace), strings.Compare(a.names.Of(r.name), name))
 }
 
 // Open unpacks the tar.gz that r streams. It concatenates the objects in one file in dir and keeps only an index in
@@ -128,46 +136,46 @@ func (a *Archive) Count(gr schema.GroupResource) int { return len(a.records(gr))
 func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for _, r := range a.records(gr) {
-			if !yield(r.entry(gr)) {
+			if !yield(a.entry(gr, r)) {
 				return
 			}
 		}
 	}
 }
 
+// position returns the position of an object in the Items of its type.
+func (a *Archive) position(gr schema.GroupResource, namespace, name string) (i int, found bool) {
+	return slices.BinarySearchFunc(a.records(gr), struct{}{}, func(r record, _ struct{}) int {
+		return a.compareTo(r, namespace, name)
+	})
+}
+
 // Namespaces returns the namespaces of all objects in the archive, sorted. A namespace is not included if the archive
 // has only its Namespace object.
 func (a *Archive) Namespaces() []string {
-	found := map[string]struct{}{}
+	found := map[nametable.Name]struct{}{}
 	for _, gr := range a.resources {
-		records := a.records(gr)
-		last := ""
-		for _, r := range records {
-			if r.namespace != last {
-				last = r.namespace
-				found[last] = struct{}{}
-			}
+		for _, r := range a.records(gr) {
+			found[r.namespace] = struct{}{}
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	var namespaces []string
+	for t := range found {
+		if namespace := a.names.Of(t); namespace != "" {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return namespaces
 }
 
 // Find returns the entry of one object.
 func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, bool) {
-	r, found := a.find(gr, namespace, name)
+	i, found := a.position(gr, namespace, name)
 	if !found {
 		return Entry{}, false
 	}
-	return r.entry(gr), true
-}
-
-func (a *Archive) find(gr schema.GroupResource, namespace, name string) (r record, found bool) {
-	records := a.records(gr)
-	i, found := slices.BinarySearchFunc(records, record{namespace: namespace, name: name}, compareRecords)
-	if found {
-		r = records[i]
-	}
-	return r, found
+	return a.entry(gr, a.records(gr)[i]), true
 }
 
 // Versions returns the version in which Items returns the objects of a type at first, which is the one that their API
@@ -190,7 +198,7 @@ func (a *Archive) Use(gr schema.GroupResource, version string) {
 	}
 	records := slices.Clone(a.records(gr))
 	for _, other := range v.others[version] {
-		if i, found := slices.BinarySearchFunc(records, other, compareRecords); found {
+		if i, found := slices.BinarySearchFunc(records, other, a.compare); found {
 			records[i] = other
 		}
 	}
@@ -205,17 +213,18 @@ func (a *Archive) records(gr schema.GroupResource) []record {
 	return a.index[gr]
 }
 
-func (r record) entry(gr schema.GroupResource) Entry {
-	return Entry{GroupResource: gr, Namespace: r.namespace, Name: r.name}
+func (a *Archive) entry(gr schema.GroupResource, r record) Entry {
+	return Entry{GroupResource: gr, Namespace: a.names.Of(r.namespace), Name: a.names.Of(r.name)}
 }
 
 // Read returns the archived JSON of one object.
 func (a *Archive) Read(e Entry) ([]byte, error) {
-	r, found := a.find(e.GroupResource, e.Namespace, e.Name)
-	switch {
-	case !found:
+	i, found := a.position(e.GroupResource, e.Namespace, e.Name)
+	if !found {
 		return nil, fmt.Errorf("read %s: it is not in the archive", e.Path())
-	case r.offset == notUnpacked:
+	}
+	r := a.records(e.GroupResource)[i]
+	if r.offset == notUnpacked {
 		return nil, fmt.Errorf("read %s: it was not unpacked, because nothing of its namespace is restored", e.Path())
 	}
 	data := make([]byte, r.size)

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
 )
 
 // unpack fills the spool file and the index from the tar.gz in r.
@@ -18,7 +21,7 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 	u := &unpacker{
 		archive: a, limits: limits, unpacks: options.Unpacks,
 		out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
-		names: map[string]string{}, groups: map[string]schema.GroupResource{},
+		namespaces: map[string]nametable.Name{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
 	if err != nil {
@@ -33,29 +36,36 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 
 // unpacker holds the state of one walk over the tar.
 type unpacker struct {
-	archive *Archive
-	limits  Limits
-	unpacks func(gr schema.GroupResource, namespace string) bool
-	out     *bufio.Writer
-	buffer  []byte
-	written int64
-	checked int64             // bytes that may be written before the free space is looked at again
-	names   map[string]string // one copy of the name of each namespace
-	kept    strings.Builder   // of names of objects
-	groups  map[string]schema.GroupResource
+	archive    *Archive
+	limits     Limits
+	unpacks    func(gr schema.GroupResource, namespace string) bool
+	out        *bufio.Writer
+	buffer     []byte
+	written    int64
+	checked    int64 // bytes that may be written before the free space is looked at again
+	namespaces map[string]nametable.Name
+	groups     map[string]schema.GroupResource
 }
 
 func (u *unpacker) entry(e scanned) error {
 	if e.version != "" && u.archive.versions == nil {
 		return nil
 	}
-	gr, namespace := u.intern(e.gr, e.namespace)
+	gr := u.intern(e.gr)
 	if preferred, is := strings.CutSuffix(e.version, preferredSuffix); is {
 		u.versionsOf(gr).preferred = preferred // the same object has a path without a version
 		return nil
 	}
-	found := record{namespace: namespace, name: u.keep(e.name), offset: notUnpacked}
-	if u.unpacks == nil || u.unpacks(gr, namespace) {
+	namespace, err := u.namespace(e.namespace)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrLimit, e.where, err)
+	}
+	name, err := u.archive.names.Add(e.name)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrLimit, e.where, err)
+	}
+	found := record{namespace: namespace, name: name, offset: notUnpacked}
+	if u.unpacks == nil || u.unpacks(gr, e.namespace) {
 		if err := u.unpack(&found, e); err != nil {
 			return err
 		}
@@ -69,31 +79,22 @@ func (u *unpacker) entry(e scanned) error {
 	return nil
 }
 
-// keep returns a copy of the name of an object, which does not hold its path in memory. Many names share one piece of
-// memory.
-func (u *unpacker) keep(name string) string {
-	const piece = 16 << 10
-	if u.kept.Cap()-u.kept.Len() < len(name) {
-		u.kept = strings.Builder{}
-		u.kept.Grow(max(piece, len(name)))
-	}
-	at := u.kept.Len()
-	u.kept.WriteString(name)
-	return u.kept.String()[at:]
-}
-
 // unpack appends an object to the spool file.
-func (u *unpacker) unpack(to *record, e scanned) (err error) {
+func (u *unpacker) unpack(to *record, e scanned) error {
 	if err := u.checkSpace(e.where); err != nil {
 		return err
 	}
 	to.offset = u.written
 	// Without the struct, out would let the file read the body, which makes a buffer and a write for each object.
-	to.size, err = io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
-	u.written += to.size
+	size, err := io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
+	u.written += size
+	if err == nil && size > math.MaxUint32 {
+		err = fmt.Errorf("%w: %d bytes", ErrLimit, size)
+	}
 	if err != nil {
 		return e.explain(err)
 	}
+	to.size = uint32(size) //nolint:gosec // checked above
 	return nil
 }
 
@@ -124,34 +125,41 @@ func (u *unpacker) versionsOf(gr schema.GroupResource) *versions {
 }
 
 // intern returns the same strings for equal arguments, so that the index holds one copy of what many objects share.
-func (u *unpacker) intern(gr schema.GroupResource, namespace string) (schema.GroupResource, string) {
+func (u *unpacker) intern(gr schema.GroupResource) schema.GroupResource {
 	key := gr.String()
-	if known, ok := u.groups[key]; ok {
-		gr = known
-	} else {
-		gr = schema.ParseGroupResource(strings.Clone(key))
-		u.groups[key] = gr
+	known, ok := u.groups[key]
+	if !ok {
+		known = schema.ParseGroupResource(strings.Clone(key))
+		u.groups[key] = known
 	}
-	if known, ok := u.names[namespace]; ok {
-		return gr, known
+	return known
+}
+
+// namespace returns the name of a namespace, of which the index holds one copy.
+func (u *unpacker) namespace(name string) (nametable.Name, error) {
+	if known, ok := u.namespaces[name]; ok {
+		return known, nil
 	}
-	namespace = strings.Clone(namespace)
-	u.names[namespace] = namespace
-	return gr, namespace
+	added, err := u.archive.names.Add(name)
+	if err == nil {
+		u.namespaces[strings.Clone(name)] = added
+	}
+	return added, err
 }
 
 // finish sorts the index. It returns an error if an object occurs twice.
 func (u *unpacker) finish() error {
 	a := u.archive
+	a.names.Seal()
 	for gr, v := range a.versions {
 		for version, records := range v.others {
-			if err := sortRecords(gr, version, records); err != nil {
+			if err := a.sort(gr, version, records); err != nil {
 				return err
 			}
 		}
 	}
 	for gr, records := range a.index {
-		if err := sortRecords(gr, "", records); err != nil {
+		if err := a.sort(gr, "", records); err != nil {
 			return err
 		}
 		a.index[gr] = slices.Clone(records) // without the room for more
@@ -162,13 +170,13 @@ func (u *unpacker) finish() error {
 	return nil
 }
 
-// sortRecords sorts the objects of a type in one version and returns an error if one occurs twice.
-func sortRecords(gr schema.GroupResource, version string, records []record) error {
-	slices.SortStableFunc(records, compareRecords)
+// sort sorts the objects of a type in one version and returns an error if one occurs twice.
+func (a *Archive) sort(gr schema.GroupResource, version string, records []record) error {
+	slices.SortStableFunc(records, a.compare)
 	for i := 1; i < len(records); i++ {
-		if compareRecords(records[i-1], records[i]) == 0 {
-			return fmt.Errorf("%w: %s is in the archive twice, want each object once",
-				ErrDuplicate, quotedPath(ItemPath(gr, version, records[i].namespace, records[i].name)))
+		if a.compare(records[i-1], records[i]) == 0 {
+			return fmt.Errorf("%w: %s is in the archive twice, want each object once", ErrDuplicate, quotedPath(
+				ItemPath(gr, version, a.names.Of(records[i].namespace), a.names.Of(records[i].name))))
 		}
 	}
 	return nil

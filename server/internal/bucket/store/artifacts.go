@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -11,6 +12,7 @@ import (
 	"iter"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,6 +38,33 @@ func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 		return nil, fmt.Errorf("compress an artifact of type %T: %w", value, err)
 	}
 	return bytes.NewReader(buffer.Bytes()), nil
+}
+
+// Lists are lists of objects, by the kind of the objects.
+type Lists interface {
+	Kinds() []string
+	Of(kind string) iter.Seq[string]
+}
+
+// EncodeLists writes lists as one JSON object. None of them is held in memory.
+func EncodeLists(out *jsontext.Encoder, l Lists) error {
+	if err := out.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, kind := range l.Kinds() {
+		if err := cmp.Or(out.WriteToken(jsontext.String(kind)), out.WriteToken(jsontext.BeginArray)); err != nil {
+			return err
+		}
+		for entry := range l.Of(kind) {
+			if err := out.WriteToken(jsontext.String(entry)); err != nil {
+				return err
+			}
+		}
+		if err := out.WriteToken(jsontext.EndArray); err != nil {
+			return err
+		}
+	}
+	return out.WriteToken(jsontext.EndObject)
 }
 
 // PutJSON encodes an artifact and stores it with one of the methods of a Store that put a file of a backup or restore.

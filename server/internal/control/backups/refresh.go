@@ -91,7 +91,7 @@ func (r *Finalizer) refresh(
 		return fmt.Errorf("describe the backup again after the operations: %w", err)
 	}
 	refreshed.Result.Results.Merge(described)
-	return r.addRefreshed(ctx, b, objects, refreshed.Result, status)
+	return r.addRefreshed(ctx, b, objects, refreshed, status)
 }
 
 // noteContents notes in the Backup the digest of its new archive. A Backup of another kind of server has no such
@@ -183,9 +183,9 @@ func originsOf(
 
 // addRefreshed adds the outcome to the resource list and the results of the backup.
 func (r *Finalizer) addRefreshed(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, done *backup.Result, status *velerov1.BackupStatus,
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, refreshed *backup.Refreshed, status *velerov1.BackupStatus,
 ) error {
-	if len(done.ResourceList) > 0 {
+	if len(refreshed.Added) > 0 {
 		list, err := store.DecodeJSON[map[string][]string](ctx, objects, velerov1.DownloadTargetKindBackupResourceList,
 			b.Name)
 		if err != nil {
@@ -194,13 +194,14 @@ func (r *Finalizer) addRefreshed(
 		if list == nil {
 			list = map[string][]string{}
 		}
-		for kind, names := range done.ResourceList {
+		for kind, names := range refreshed.Added {
 			list[kind] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(list[kind], names))))
 		}
 		if err := store.PutJSON(ctx, objects.PutBackupResourceList, b.Name, list); err != nil {
 			return err
 		}
 	}
+	done := refreshed.Result
 	if done.Results.Errors.Count()+done.Results.Warnings.Count() == 0 {
 		return nil
 	}

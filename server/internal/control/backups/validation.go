@@ -65,7 +65,7 @@ func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1
 	if err != nil {
 		return nil, err
 	}
-	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, checkBackupSpec(&b.Spec), acceptProblems)
+	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, CheckSpec(&b.Spec), acceptProblems)
 	if len(b.Spec.IncludedNamespaces) == 0 {
 		b.Spec.IncludedNamespaces = []string{"*"}
 	}
@@ -301,8 +301,8 @@ func (r *Controller) globalPolicy(ctx context.Context, b *velerov1.Backup) (*res
 	return policy, nil, nil
 }
 
-// checkBackupSpec returns the problems of a spec that do not depend on the cluster.
-func checkBackupSpec(spec *velerov1.BackupSpec) []string {
+// CheckSpec returns the problems of a spec that do not depend on the cluster.
+func CheckSpec(spec *velerov1.BackupSpec) []string {
 	var problems []string
 	newFilters := len(spec.IncludedClusterScopedResources) > 0 || len(spec.ExcludedClusterScopedResources) > 0 ||
 		len(spec.IncludedNamespaceScopedResources) > 0 || len(spec.ExcludedNamespaceScopedResources) > 0

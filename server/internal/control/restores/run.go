@@ -103,7 +103,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 			run.FailedRestore(reason, w.Now())(r)
 		}
 	}
-	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings",
+	log.Info("restore done", "items", result.ResourceList.Len(), "errors", result.Results.Errors.Count(), "warnings",
 		result.Results.Warnings.Count())
 	w.Logs.Late(operation.OfRestore, w.object)
 	storing := w.follow()
@@ -259,7 +259,7 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 	if err := store.PutJSON(w.run.Final, objects.PutRestoreItemOperations, name, operations); err != nil {
 		failed("item operations", err)
 	}
-	infos, err := w.Volumes.RestoredFrom(w.run.Final, w.object, result.ResourceList["v1/PersistentVolumeClaim"],
+	infos, err := w.Volumes.RestoredFrom(w.run.Final, w.object, result.ResourceList.Of("v1/PersistentVolumeClaim"),
 		result.FromSnapshots)
 	if err != nil {
 		result.Results.Warnings.AddVelero("not known of what all volumes were made: " + err.Error())
@@ -301,7 +301,8 @@ func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
 		default:
 			r.Status.Phase = velerov1.RestorePhaseFinalizing
 		}
-		r.Status.Progress = &velerov1.RestoreProgress{TotalItems: result.Items, ItemsRestored: result.Items}
+		items := result.ResourceList.Len()
+		r.Status.Progress = &velerov1.RestoreProgress{TotalItems: items, ItemsRestored: items}
 	}
 }
 

@@ -36,7 +36,7 @@ type source struct {
 // means that it could not validate the restore.
 func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
 	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
-	problems := checkRestoreSpec(&object.Spec)
+	problems := CheckSpec(&object.Spec)
 	for _, resource := range plan.NonRestorableResources() {
 		if !slices.Contains(object.Spec.ExcludedResources, resource) {
 			object.Spec.ExcludedResources = append(object.Spec.ExcludedResources, resource)
@@ -200,8 +200,8 @@ func started(b *velerov1.Backup) time.Time {
 	return b.Status.StartTimestamp.Time
 }
 
-// checkRestoreSpec returns the problems of a spec that do not depend on the cluster.
-func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
+// CheckSpec returns the problems of a spec that do not depend on the cluster.
+func CheckSpec(spec *velerov1.RestoreSpec) []string {
 	var problems []string
 	for _, resource := range plan.NonRestorableResources() {
 		if slices.Contains(spec.IncludedResources, resource) {

@@ -142,7 +142,7 @@ func TestRestoreSpecIsValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			problems := checkRestoreSpec(&tt.spec)
+			problems := CheckSpec(&tt.spec)
 			require.Len(t, problems, len(tt.want), problems)
 			for i, want := range tt.want {
 				require.Contains(t, problems[i], want)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -145,8 +146,8 @@ func TestItemWithoutActionsKeepsItsBytes(t *testing.T) {
 	// Objects of built-in types get the type, which is missing in a list.
 	require.True(t, strings.HasPrefix(b.objects["deployments.apps:shop-prod/web"],
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":`))
-	require.Contains(t, b.ResourceList["apps/v1/Deployment"], "shop-prod/web")
-	require.Equal(t, []string{"shop-prod"}, b.ResourceList["v1/Namespace"])
+	require.Contains(t, slices.Collect(b.ResourceList.Of("apps/v1/Deployment")), "shop-prod/web")
+	require.Equal(t, []string{"shop-prod"}, slices.Collect(b.ResourceList.Of("v1/Namespace")))
 }
 
 func TestItemErrorsAreRecordedAndTheBackupContinues(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func TestAcceptBackup_ApiServerFaults_ObjectsDeletedBetweenListAndWrite(t *testi
 	b := take(ctx, t, depsFor(t, config),
 		backup.Request{Backup: only("vanishing"), Actions: []backupitemaction.Action{deleter}})
 	require.Zero(t, b.Errors, b.Results)
-	require.Subset(t, b.ResourceList["v1/ConfigMap"], want, "as they were when they were listed")
+	require.Subset(t, slices.Collect(b.ResourceList.Of("v1/ConfigMap")), want, "as they were when they were listed")
 }
 
 // onWarning returns a logger that calls do for each warning.
@@ -296,7 +297,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	b := take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: killed, Log: onWarning(fails)})
 	started.Wait()
 	require.Zero(t, b.Errors, b.Results)
-	require.Subset(t, b.ResourceList["v1/ConfigMap"], want)
+	require.Subset(t, slices.Collect(b.ResourceList.Of("v1/ConfigMap")), want)
 
 	// It is killed again and stays away: the backup ends, with an error for each list that is missing.
 	deps.RetryFor = 200 * time.Millisecond
@@ -354,7 +355,7 @@ func TestLargePagesAreReadInSmallerOnes(t *testing.T) {
 	deps.PageSize = 40
 	b := take(t.Context(), t, deps, backup.Request{Backup: only("big")})
 	require.Zero(t, b.Errors, b.Results)
-	require.Len(t, b.ResourceList["v1/ConfigMap"], objects)
+	require.Len(t, slices.Collect(b.ResourceList.Of("v1/ConfigMap")), objects)
 	require.Equal(t, map[string]bool{"40": true, "10": true}, limits)
 }
 

@@ -24,7 +24,7 @@ type record struct {
 	mu         sync.Mutex
 	done       int
 	total      int
-	list       map[string][]string
+	list       *ResourceList
 	namespaces map[string]struct{}          // from which objects were collected
 	used       map[schema.GroupResource]int // the number of stored objects of a resource
 	gaps       []string
@@ -35,7 +35,7 @@ func newRecord(progress func(done, total int)) *record {
 		progress = func(int, int) {}
 	}
 	return &record{
-		progress: progress, list: map[string][]string{},
+		progress: progress, list: newResourceList(),
 		namespaces: map[string]struct{}{}, used: map[schema.GroupResource]int{},
 	}
 }
@@ -71,24 +71,17 @@ func (r *record) collectedFrom(namespace string) bool {
 
 // stored records an object that is in the archive. It returns the number of objects there and the number known so far.
 func (r *record) stored(gr schema.GroupResource, meta item.Meta) (done, total int) {
-	name := listName(meta.Namespace, meta.Name)
-	kind := meta.APIVersion + "/" + meta.Kind
 	r.mu.Lock()
 	r.used[gr]++
-	r.list[kind] = append(r.list[kind], name)
+	err := r.list.add(meta)
 	r.done++
 	done, total = r.done, max(r.done, r.total)
 	r.mu.Unlock()
+	if err != nil {
+		r.failed(gr, meta.Namespace, meta.Name, "is not in the list of resources", err)
+	}
 	r.progress(done, total)
 	return done, total
-}
-
-// listName returns the name of an object in Velero's resource list.
-func listName(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }
 
 // count returns the number of stored objects of a resource.
@@ -134,9 +127,7 @@ func (r *record) warned(gr schema.GroupResource, namespace, name, text string, e
 func (r *record) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, names := range r.list {
-		slices.Sort(names)
-	}
+	r.list.complete()
 	all := r.results.Results()
 	return &Result{
 		Items: r.done, ResourceList: r.list, Gaps: r.gaps,
@@ -148,8 +139,8 @@ func (r *record) result() *Result {
 type Result struct {
 	// Items is the number of objects in the archive.
 	Items int
-	// ResourceList maps "apiVersion/Kind" to the sorted "namespace/name" or "name" of its objects.
-	ResourceList map[string][]string
+	// ResourceList has all objects of the backup.
+	ResourceList *ResourceList
 	// Results are the errors and warnings; Errors and Warnings count them.
 	Results          results.Results
 	Errors, Warnings int

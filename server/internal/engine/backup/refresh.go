@@ -19,9 +19,10 @@ import (
 
 // Refreshed holds the objects of a backup that were read again after its operations had ended.
 type Refreshed struct {
-	// Result is the outcome: Items counts the objects that were read again. ResourceList has the objects that are new
-	// in the archive; it is empty before Rewrite.
-	Result  *Result
+	// Result is the outcome: Items counts the objects that were read again.
+	Result *Result
+	// Added are the objects that are new in the archive, in the form of the resource list; there are none before Rewrite.
+	Added   map[string][]string
 	engine  *engine
 	changes *changes
 }
@@ -53,7 +54,7 @@ func Refresh(
 		return nil, err
 	}
 	r.Result = e.result()
-	r.Result.ResourceList = map[string][]string{}
+	r.Added = map[string][]string{}
 	return r, nil
 }
 
@@ -73,11 +74,11 @@ func (r *Refreshed) Rewrite(ctx context.Context, from io.Reader, to io.Writer) e
 			Name: entry.Name,
 		}
 		kind, name := r.changes.kinds[id], listName(entry.Namespace, entry.Name)
-		if !slices.Contains(r.Result.ResourceList[kind], name) {
-			r.Result.ResourceList[kind] = append(r.Result.ResourceList[kind], name)
+		if !slices.Contains(r.Added[kind], name) {
+			r.Added[kind] = append(r.Added[kind], name)
 		}
 	}
-	for _, names := range r.Result.ResourceList {
+	for _, names := range r.Added {
 		slices.Sort(names)
 	}
 	return nil

@@ -97,7 +97,7 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 	defer func() { require.NoError(t, r.Close()) }()
 	require.True(t, r.Changed())
 	require.Equal(t, 3, r.Result.Items)
-	require.Empty(t, r.Result.ResourceList)
+	require.Empty(t, r.Added)
 	require.ElementsMatch(t, []string{
 		" resource: /configmaps name: /failing message: /error backing up item error: /no luck",
 		" resource: /configmaps name: /starting message: /error backing up item error: /example.com/marking started " +
@@ -115,7 +115,7 @@ func TestPostOperationItemsAreBackedUpAgain(t *testing.T) {
 		var rewritten bytes.Buffer
 		require.NoError(t, r.Rewrite(t.Context(), bytes.NewReader(source), &rewritten))
 		require.Equal(t, map[string][]string{"v1/ConfigMap": {ns + "/new"}, "v1/Secret": {ns + "/extra"}},
-			r.Result.ResourceList)
+			r.Added)
 		after := readBackup(t, &backup.Result{Items: len(before.objects) + 2}, rewritten.Bytes())
 		require.Equal(t, before.entries, after.entries[:len(before.entries)], "the order stays")
 		for object, body := range before.objects {

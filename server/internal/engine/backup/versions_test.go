@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,8 +44,8 @@ func TestAllVersionsAreBackedUp(t *testing.T) {
 		})}, &out)
 	require.NoError(t, err)
 	require.Zero(t, result.Errors)
-	require.Equal(t, []string{"versions/web"}, result.ResourceList["autoscaling/v2/HorizontalPodAutoscaler"])
-	require.Equal(t, []string{"versions/web"}, result.ResourceList["autoscaling/v1/HorizontalPodAutoscaler"])
+	require.Equal(t, []string{"versions/web"}, slices.Collect(result.ResourceList.Of("autoscaling/v2/HorizontalPodAutoscaler")))
+	require.Equal(t, []string{"versions/web"}, slices.Collect(result.ResourceList.Of("autoscaling/v1/HorizontalPodAutoscaler")))
 
 	scalers := schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}
 	a, err := archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{AllVersions: true})

@@ -110,7 +110,7 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 		ns + "/converted(created)", ns + "/fail(failed)", ns + "/garbage(failed)", ns + "/kindless(failed)", ns +
 			"/nil(failed)",
 		ns + "/op(created)", ns + "/plain(created)", ns + "/skip(skipped)",
-	}, result.ResourceList["v1/ConfigMap"])
+	}, entries(result, "v1/ConfigMap"))
 	require.Len(t, result.Results.Errors.Namespaces[ns], 4, "%+v", result.Results.Errors)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "error preparing configmaps/"+ns+
 		"/fail: RestoreItemAction(a/b): no luck")
@@ -151,7 +151,7 @@ func TestAdditionalItemsAreRestoredFirst(t *testing.T) {
 		in("secrets", "v1", "Secret", ns, "s", nil)),
 		newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }), action)
 	require.Equal(t, []string{"Secret s", "ConfigMap needed"}, order, "once each")
-	require.Equal(t, []string{target + "/needed(created)"}, result.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{target + "/needed(created)"}, entries(result, "v1/ConfigMap"))
 	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
 	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "configmaps/"+ns+"/missing")
 	require.Zero(t, result.Results.Errors.Count())

@@ -10,14 +10,15 @@ import (
 
 // collect returns the items of a resource to restore. It counts the items that the filters include but the rules for
 // servers exclude.
-func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
+func (e *engine) collect(gr schema.GroupResource) (archive.Objects, error) {
 	if !e.selection.IncludesResource(gr) {
 		e.log.Debug("resource is excluded by the filters of the restore", "resource", gr.String())
 		e.account.add(outcome.Item{Resource: gr.String(), Items: e.archive.Count(gr), Outcome: outcome.LeftOut,
 			Reason: e.selection.WhyNotResource(gr)})
-		return nil, nil
+		return archive.Objects{}, nil
 	}
-	var entries []archive.Entry
+	var chosen []int32
+	at := int32(-1)
 	leftOut := func(entry archive.Entry, why string) {
 		e.account.add(outcome.Item{Resource: gr.String(), Namespace: entry.Namespace, Name: entry.Name,
 			Outcome: outcome.LeftOut, Reason: why})
@@ -31,6 +32,7 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 	}
 	defer flush()
 	for entry := range e.archive.Items(gr) {
+		at++
 		if !e.selection.Selects(entry) {
 			if gr == namespacesResource {
 				leftOut(entry, e.selection.WhyNotSelected(entry))
@@ -47,7 +49,7 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 		if e.selection.SelectsByContent(gr) {
 			raw, err := e.archive.Read(entry)
 			if err != nil {
-				return nil, err
+				return archive.Objects{}, err
 			}
 			// An invalid item is kept, so that its restore reports the error.
 			if meta, err := item.ParseMeta(raw); err == nil && !e.selection.MatchesContent(entry, meta.Kind, meta.Labels) {
@@ -56,7 +58,7 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 			}
 		}
 		if e.selection.Restores(entry) {
-			entries = append(entries, entry)
+			chosen = append(chosen, at)
 			continue
 		}
 		leftOut(entry, e.selection.WhyNotRestored(entry))
@@ -66,5 +68,5 @@ func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
 			e.leaveOut(gr)
 		}
 	}
-	return entries, nil
+	return e.archive.Choose(gr, chosen), nil
 }

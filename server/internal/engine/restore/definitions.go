@@ -17,19 +17,19 @@ import (
 // definitions are the custom resource definitions that the restore selects, and what they define, so that it knows
 // their custom resources before the cluster does.
 type definitions struct {
-	entries   []archive.Entry
+	objects   archive.Objects
 	resources []discovery.Resource
 }
 
 // readDefinitions reads the selected definitions.
 func (e *engine) readDefinitions() error {
-	entries, err := e.collect(crdsResource)
+	objects, err := e.collect(crdsResource)
 	if err != nil {
 		return err
 	}
-	e.definitions.entries = entries
-	for _, entry := range entries {
-		raw, err := e.archive.Read(entry)
+	e.definitions.objects = objects
+	for i := range objects.Len() {
+		raw, err := e.archive.Read(objects.At(i))
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,9 @@
 //	collect.go     the items of one resource
 //	ordered.go     begins each item when what it needs is ready, by schedule.go
 //	pool.go        how many items are restored at once, and how waiting items free their slots
-//	tracker.go     restores each item once, and lists the results
+//	tracker.go     restores each item once
+//	settled.go     what became of the items, in a byte for each
+//	list.go        lists the results
 //	server.go      objects that are not changed because the server that restores depends on them
 //	namespaces.go  makes sure that the namespace of an item exists
 //	itemrun.go     one item, and its warnings and errors

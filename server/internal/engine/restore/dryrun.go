@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -105,13 +106,20 @@ func (r *itemRun) isCreatedLater(err error) bool {
 		return false
 	}
 	message := strings.ToLower(err.Error())
-	return slices.ContainsFunc([]itemKey{
-		{"v1/ServiceAccount", r.namespace, cmp.Or(spec.ServiceAccountName, "default")},
-		{"scheduling.k8s.io/v1/PriorityClass", "", spec.PriorityClassName},
-		{"node.k8s.io/v1/RuntimeClass", "", spec.RuntimeClassName},
-	}, func(needed itemKey) bool {
-		return needed.name != "" && strings.Contains(message, strings.ToLower(needed.kind())) &&
-			strings.Contains(message, needed.name) &&
-			r.engine.tracker.created(needed)
-	})
+	for gr, needed := range map[schema.GroupResource]itemKey{
+		{Resource: "serviceaccounts"}: {"v1/ServiceAccount", r.namespace, cmp.Or(spec.ServiceAccountName, "default")},
+		{Group: "scheduling.k8s.io", Resource: "priorityclasses"}: {"scheduling.k8s.io/v1/PriorityClass", "",
+			spec.PriorityClassName},
+		{Group: "node.k8s.io", Resource: "runtimeclasses"}: {"node.k8s.io/v1/RuntimeClass", "", spec.RuntimeClassName},
+	} {
+		entry := archive.Entry{GroupResource: gr, Name: needed.name}
+		if needed.namespace != "" {
+			entry.Namespace = r.entry.Namespace
+		}
+		if needed.name != "" && strings.Contains(message, strings.ToLower(needed.kind())) &&
+			strings.Contains(message, needed.name) && r.engine.tracker.created(needed, entry) {
+			return true
+		}
+	}
+	return false
 }

@@ -155,8 +155,8 @@ func TestAcceptManifest_DryRun(t *testing.T) {
 			require.Equal(t, map[string]int{"unsafe/action": 7}, notCalled)
 
 			done := c.mustRestore(backup, restore, safe, effects)
-			require.Equal(t, done.ResourceList, listed(outcomes, done.ResourceList))
-			require.Equal(t, done.ResourceList, said.ResourceList)
+			require.Equal(t, lists(done), listed(outcomes, lists(done)))
+			require.Equal(t, lists(done), lists(said))
 			require.Len(t, effects.saw, 7)
 
 			differing, immutable := outcome.Conflict, outcome.Conflict

@@ -30,7 +30,7 @@ func TestRestoreCreatesDeletedObjects(t *testing.T) {
 		"v1/Namespace": {ns + "(created)"},
 		"v1/ConfigMap": {ns + "/one(created)"},
 		"v1/Secret":    {ns + "/two(created)"},
-	}, result.ResourceList)
+	}, lists(result))
 	require.Equal(t, "a", dig(c.live(space), "metadata", "labels", "team"))
 	require.Equal(t, "x", dig(c.live(space), "metadata", "annotations", "note"))
 	got := c.live(one)
@@ -41,5 +41,5 @@ func TestRestoreCreatesDeletedObjects(t *testing.T) {
 
 	again := c.mustRestore(pack(t, space, one, two), newRestore("r2", nil))
 	require.Zero(t, again.Results.Errors.Count()+again.Results.Warnings.Count(), "%+v", again.Results)
-	require.Equal(t, []string{ns + "/one(skipped)"}, again.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{ns + "/one(skipped)"}, entries(again, "v1/ConfigMap"))
 }

@@ -53,7 +53,7 @@ func TestExistingObjects(t *testing.T) {
 			result := c.mustRestore(pack(t, backup),
 				newRestore("again", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
 			require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-			require.Equal(t, []string{ns + "/x(" + tt.action + ")"}, result.ResourceList["v1/ConfigMap"])
+			require.Equal(t, []string{ns + "/x(" + tt.action + ")"}, entries(result, "v1/ConfigMap"))
 			live := c.live(one)
 			require.Equal(t, tt.data, live["data"])
 			require.Equal(t, tt.labelled, dig(live, "metadata", "labels", "velero.io/restore-name") == "again")
@@ -86,7 +86,7 @@ func TestExistingServiceAccountIsMerged(t *testing.T) {
 	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
 	require.Contains(t, result.Results.Warnings.Namespaces[ns][0],
 		"differs from the backup in metadata.labels.both; only what it lacked was added")
-	require.Equal(t, []string{ns + "/robot(updated)"}, result.ResourceList["v1/ServiceAccount"])
+	require.Equal(t, []string{ns + "/robot(updated)"}, entries(result, "v1/ServiceAccount"))
 	live := c.live(backup)
 	require.Equal(t, []any{obj{"name": "live"}, obj{"name": "both"}, obj{"name": "backup"}}, live["secrets"])
 	require.Equal(t, []any{obj{"name": "pull-live"}, obj{"name": "pull-backup"}}, live["imagePullSecrets"])
@@ -97,11 +97,11 @@ func TestExistingServiceAccountIsMerged(t *testing.T) {
 
 	update := newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate })
 	again := c.mustRestore(pack(t, backup), update)
-	require.Equal(t, []string{ns + "/robot(updated)"}, again.ResourceList["v1/ServiceAccount"])
+	require.Equal(t, []string{ns + "/robot(updated)"}, entries(again, "v1/ServiceAccount"))
 	require.Equal(t, "backup", dig(c.live(backup), "metadata", "labels", "both"))
 	require.Equal(t, "x", dig(c.live(backup), "metadata", "labels", "live"))
 	again = c.mustRestore(pack(t, backup), update)
-	require.Equal(t, []string{ns + "/robot(skipped)"}, again.ResourceList["v1/ServiceAccount"])
+	require.Equal(t, []string{ns + "/robot(skipped)"}, entries(again, "v1/ServiceAccount"))
 	require.Zero(t, again.Results.Warnings.Count())
 }
 
@@ -118,7 +118,7 @@ func TestServiceWhosePortIsTaken(t *testing.T) {
 	backup := c.asThing(service("here"))
 
 	result := c.mustRestore(pack(t, backup, service("other")), newRestore("r", nil))
-	require.Equal(t, []string{ns + "/here(skipped)", ns + "/other(failed)"}, result.ResourceList["v1/Service"])
+	require.Equal(t, []string{ns + "/here(skipped)", ns + "/other(failed)"}, entries(result, "v1/Service"))
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "provided port is already allocated")
 	require.Zero(t, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)

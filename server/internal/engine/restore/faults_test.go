@@ -308,7 +308,7 @@ func TestAcceptRestore_ApiServerFaults_OneItemThatAlwaysFails(t *testing.T) {
 	ns := things[0].name
 	require.Equal(t, 1, result.Results.Errors.Count())
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-007")
-	require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/item-007(failed)")
+	require.Contains(t, entries(result, "v1/ConfigMap"), ns+"/item-007(failed)")
 	require.Len(t, created(result, ""), 20) // 19 and the namespace
 }
 

@@ -271,7 +271,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 // created returns the created objects as "Kind namespace/name", without the prefix of the row.
 func created(result *Result, p string) []string {
 	var got []string
-	for key, entries := range result.ResourceList {
+	for key, entries := range lists(result) {
 		for _, entry := range entries {
 			if name, ok := strings.CutSuffix(entry, "(created)"); ok {
 				got = append(got, itemKey{listKey: key}.kind()+" "+strings.TrimPrefix(name, p))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -347,4 +348,16 @@ func dig(o any, path ...string) any {
 		o = m[key]
 	}
 	return o
+}
+
+// entries returns the entries of a kind in the resource list of a result.
+func entries(of *Result, kind string) []string { return slices.Collect(of.ResourceList.Of(kind)) }
+
+// lists returns the resource list of a result.
+func lists(of *Result) map[string][]string {
+	all := map[string][]string{}
+	for _, kind := range of.ResourceList.Kinds() {
+		all[kind] = entries(of, kind)
+	}
+	return all
 }

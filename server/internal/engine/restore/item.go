@@ -77,12 +77,12 @@ func (e *engine) restoreEntry(
 		return false, nil
 	}
 	r.key = itemKey{r.obj.ListKey(), r.namespace, entry.Name}
-	claim, claimed := e.tracker.claim(w, r.key, entry.Namespace)
+	claim, claimed := e.tracker.claim(w, r.key, entry)
 	if !claimed {
-		if source := e.tracker.sourceOf(claim); source != entry.Namespace {
+		if claim.source != entry.Namespace {
 			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of "+
 				"namespace %s",
-				r.id, entry.Namespace, source))
+				r.id, entry.Namespace, claim.source))
 		}
 		if e.tracker.isFinished(claim) {
 			return claim.exists, nil
@@ -107,6 +107,9 @@ func (e *engine) restoreEntry(
 	}
 	exists = claim.exists
 	e.tracker.finish(claim)
+	if err == nil && !r.postponed {
+		e.tracker.settle(r.key, entry, claim)
+	}
 	return exists, err
 }
 

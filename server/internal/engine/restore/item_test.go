@@ -85,7 +85,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, backup.Close()) })
 		result := c.mustRestore(backup, newRestore("r", nil))
-		require.Zero(t, result.Items)
+		require.Zero(t, result.ResourceList.Len())
 		require.Zero(t, result.Results.Errors.Count())
 		require.Len(t, result.Results.Warnings.Velero, 1)
 		require.Contains(t, result.Results.Warnings.Velero[0], "holds no objects")
@@ -98,7 +98,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1)
 		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+
 			"/g: the cluster does not serve gadgets in example.com/v1")
-		require.Contains(t, result.ResourceList["example.com/v1/Gadget"], ns+"/g(failed)")
+		require.Contains(t, entries(result, "example.com/v1/Gadget"), ns+"/g(failed)")
 	})
 	t.Run("another scope", func(t *testing.T) {
 		t.Parallel()
@@ -265,7 +265,7 @@ func TestMappingOfTwoNamespacesToOneObject(t *testing.T) {
 		newRestore("r", func(s *velerov1.RestoreSpec) {
 			s.NamespaceMapping = map[string]string{p + "-a": p, p + "-b": p}
 		}))
-	require.Equal(t, []string{p + "/same(created)"}, result.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{p + "/same(created)"}, entries(result, "v1/ConfigMap"))
 	require.Len(t, result.Results.Warnings.Namespaces[p], 1, "the object that is not restored is reported")
 }
 
@@ -281,8 +281,8 @@ func TestGeneratedNamesAreListed(t *testing.T) {
 		})
 	}}
 	result := c.mustRestore(pack(t, configMap(ns, "x", nil)), newRestore("r", nil), action)
-	require.Len(t, result.ResourceList["v1/ConfigMap"], 1)
-	name, ok := strings.CutSuffix(result.ResourceList["v1/ConfigMap"][0], "(created)")
+	require.Len(t, entries(result, "v1/ConfigMap"), 1)
+	name, ok := strings.CutSuffix(entries(result, "v1/ConfigMap")[0], "(created)")
 	require.True(t, ok)
 	require.True(t, strings.HasPrefix(name, ns+"/made-"), name)
 	require.NotNil(t, c.get("/api/v1/namespaces/"+ns+"/configmaps/"+strings.TrimPrefix(name, ns+"/")))
@@ -405,7 +405,7 @@ func TestPanicIsAnErrorOfItsItem(t *testing.T) {
 	ns := things[0].name
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-003: panic in the server: boom")
-	require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/item-003(failed)")
+	require.Contains(t, entries(result, "v1/ConfigMap"), ns+"/item-003(failed)")
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

@@ -77,7 +77,7 @@ resourceModifierRules:
 		"spec.resourceModifier: resourceModifierRules[1] applies to no object that is restored",
 		"its namespace is that of the target")
 	require.Equal(t, []string{target + "/after(created)", target + "/owned(created)", target + "/plain(created)",
-		target + "/unsuited(created)"}, result.ResourceList["v1/ConfigMap"])
+		target + "/unsuited(created)"}, entries(result, "v1/ConfigMap"))
 
 	live := func(one thing, name string) obj {
 		one.namespace, one.name = target, name

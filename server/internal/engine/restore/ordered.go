@@ -17,18 +17,18 @@ import (
 func (e *engine) plan() (*plan.Order, error) {
 	fixed := !reflect.DeepEqual(e.options.Priorities, plan.DefaultPriorities())
 	made := plan.NewOrder(e.snapshot.Load(), fixed)
-	e.expect(len(e.definitions.entries))
-	made.AddLevel(crdsResource, 0, e.definitions.entries)
+	e.expect(e.definitions.objects.Len())
+	made.AddLevel(crdsResource, 0, e.definitions.objects)
 	for level, gr := range e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load()) {
 		if gr == crdsResource {
 			continue
 		}
-		entries, err := e.collect(gr)
+		objects, err := e.collect(gr)
 		if err != nil {
 			return nil, err
 		}
-		e.expect(len(entries))
-		made.AddLevel(gr, level+1, entries)
+		e.expect(objects.Len())
+		made.AddLevel(gr, level+1, objects)
 	}
 	if err := made.AddGates(e.archive, e.selection.Target); err != nil {
 		return nil, err
@@ -64,6 +64,7 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 	s := newSchedule(planned)
 	e.schedule = s
 	e.account.planned(e, planned, s)
+	e.tracker.planned(planned, e.archive.Namespaces(), e.selection.Target)
 	begun := map[schema.GroupResource]*counted{}
 	for {
 		item, ok := s.take(ctx)

@@ -259,7 +259,7 @@ func TestAcceptGraph_Owners(t *testing.T) {
 		}))
 		require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
 		require.Equal(t, []string{"ConfigMap/owner"}, c.ownersOf(existing, owner))
-		require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/existing(updated)")
+		require.Contains(t, entries(result, "v1/ConfigMap"), ns+"/existing(updated)")
 	})
 	t.Run("that garbage collection would not find", func(t *testing.T) {
 		t.Parallel()

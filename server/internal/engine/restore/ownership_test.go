@@ -208,6 +208,6 @@ func TestCreationByApplyNeverChangesExistingObjects(t *testing.T) {
 
 	result := c.mustRestore(pack(t, before), newRestore("r", nil))
 	require.Equal(t, live, c.live(one))
-	require.Equal(t, []string{ns + "/x(failed)"}, result.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{ns + "/x(failed)"}, entries(result, "v1/ConfigMap"))
 	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "differs from the backup")
 }

@@ -128,7 +128,7 @@ func TestAcceptRestore_PermanentFailures(t *testing.T) {
 			require.NoError(t, err)
 
 			failed := map[string]bool{}
-			for _, entries := range result.ResourceList {
+			for _, entries := range lists(result) {
 				for _, entry := range entries {
 					if strings.Contains(entry, "/item-") && strings.HasPrefix(entry, ns) {
 						require.Contains(t, entry, "(failed)")

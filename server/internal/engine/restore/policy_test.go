@@ -55,7 +55,7 @@ func TestRulesOfThePolicyLimitWhatIsRestored(t *testing.T) {
 		"v1/ConfigMap":      {p + "team-a/cm-a(created)"},
 		"v1/ServiceAccount": {p + "ops/runner(created)"},
 		"rbac.authorization.k8s.io/v1/ClusterRole": {p + "role(created)"},
-	}, result.ResourceList, "neither what no rule names nor what the spec excludes")
+	}, lists(result), "neither what no rule names nor what the spec excludes")
 	require.Empty(t, result.Results.Errors.Count())
 }
 

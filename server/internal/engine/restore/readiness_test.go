@@ -140,7 +140,7 @@ func TestAcceptRestore_Readiness(t *testing.T) {
 			result, err := c.restore(pack(t, things...), newRestore(tt.restore, nil), options, host.actions...)
 			require.NoError(t, err)
 
-			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "it is restored in any case: %+v",
+			require.Equal(t, []string{ns + "/s(created)"}, entries(result, "v1/Secret"), "it is restored in any case: %+v",
 				result.Results)
 			asked := host.asked(tt.restore)
 			for _, question := range asked {
@@ -211,7 +211,7 @@ func cancelledWait(t *testing.T, c *cluster, host *waitsHost) {
 		Actions: host.actions, Log: testLog(t),
 	})
 	require.ErrorIs(t, err, stopped)
-	require.Equal(t, []string{ns + "/a(created)"}, result.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{ns + "/a(created)"}, entries(result, "v1/ConfigMap"))
 	require.Nil(t, c.live(waiting(ns, "s", "2", "a", "")), "nothing is written after the end")
 }
 
@@ -230,7 +230,7 @@ func killedWait(t *testing.T, c *cluster, host *waitsHost) {
 		options, host.actions...)
 	require.NoError(t, err)
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-	require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"])
+	require.Equal(t, []string{ns + "/s(created)"}, entries(result, "v1/Secret"))
 	require.Len(t, pidsOf(host.asked("killed")), 2, "another process answered")
 }
 

@@ -118,6 +118,7 @@ func (e *engine) askAgain(ctx context.Context, planned *plan.Order) error {
 					return err
 				}
 				one.run.conclude()
+				e.tracker.settle(one.run.key, one.run.entry, one.run.claim)
 			}
 			return nil
 		}
@@ -170,6 +171,7 @@ func (r *itemRun) again(ctx context.Context, one *refusal) error {
 	if !r.postponed {
 		r.engine.refusals.end(r.entry)
 		r.conclude()
+		r.engine.tracker.settle(r.key, r.entry, r.claim)
 	}
 	return nil
 }

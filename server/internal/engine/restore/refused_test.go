@@ -159,7 +159,7 @@ func refusedExisting(t *testing.T, c *cluster, ns string, refuse func(), says st
 		require.Equal(t, []string{
 			ns + "/applied-drifted(" + tt.drifted + ")", ns + "/applied-same(skipped)",
 			ns + "/drifted(" + tt.drifted + ")", ns + "/new(failed)", ns + "/same(skipped)",
-		}, result.ResourceList["v1/ConfigMap"], "%+v", result.Results)
+		}, entries(result, "v1/ConfigMap"), "%+v", result.Results)
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1, "that which is not there: %+v", result.Results.Errors)
 		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/new")
 		require.Contains(t, result.Results.Errors.Namespaces[ns][0], says)
@@ -197,7 +197,7 @@ func refusedByDefinition(t *testing.T, c *cluster) {
 	result := c.mustRestore(pack(t, append(backup, widget("new"))...),
 		newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate }))
 	require.Equal(t, []string{ns + "/drifted(updated)", ns + "/new(failed)", ns + "/same(skipped)"},
-		result.ResourceList[group+"/v1/Widget"], "%+v", result.Results)
+		entries(result, group+"/v1/Widget"), "%+v", result.Results)
 	require.Equal(t, "red", dig(c.live(widget("drifted")), "spec", "color"))
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
 }
@@ -260,7 +260,7 @@ func TestAcceptGraph_Refused(t *testing.T) {
 	for i := range n + 1 {
 		want = append(want, fmt.Sprintf("%s/item-%d(created)", ns, i))
 	}
-	require.Equal(t, append(want, ns+"/never(failed)"), result.ResourceList["v1/ConfigMap"], "%+v", result.Results)
+	require.Equal(t, append(want, ns+"/never(failed)"), entries(result, "v1/ConfigMap"), "%+v", result.Results)
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results.Errors)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/never")
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "not wanted here")

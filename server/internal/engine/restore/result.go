@@ -10,13 +10,10 @@ import (
 
 // Result is the outcome of a restore.
 type Result struct {
-	// ResourceList maps "apiVersion/Kind" to the sorted list of "namespace/name(action)", where action is
-	// created, updated, failed or skipped (Velero's resource list).
-	ResourceList map[string][]string
+	// ResourceList has each item with what became of it.
+	ResourceList *ResourceList
 	// Results are the errors and warnings, sorted.
 	Results results.Results
-	// Items is the number of entries in ResourceList.
-	Items int
 	// Operations are the asynchronous operations that actions started, sorted.
 	Operations []operation.Operation
 	// FromSnapshots are the persistent volumes that were made from snapshots.
@@ -30,11 +27,11 @@ func (e *engine) result() *Result {
 	e.warnOfServer()
 	e.account.complete()
 	e.schedule = nil
-	list, n := e.tracker.take()
+	list := e.tracker.take()
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)
-	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations.Complete(), Gaps: e.state.gaps}
+	return &Result{ResourceList: list, Results: found, Operations: e.operations.Complete(), Gaps: e.state.gaps}
 }
 
 // sortMessages makes the order of messages independent of the order in which workers finished.

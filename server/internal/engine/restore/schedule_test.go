@@ -75,7 +75,7 @@ func randomOrder(random *rand.Rand) *plan.Order {
 	var refs []manifest.Ref
 	for level := range 1 + random.IntN(4) {
 		gr := schema.GroupResource{Group: "g", Resource: fmt.Sprint("r", level)}
-		var entries []archive.Entry
+		var entries plan.Entries
 		for i := range 1 + random.IntN(5) {
 			entries = append(entries, archive.Entry{GroupResource: gr, Name: fmt.Sprint("n", i)})
 			refs = append(refs, manifest.Ref{Group: "g", Resource: gr.Resource, Name: fmt.Sprint("n", i)})
@@ -98,7 +98,7 @@ func TestScheduleEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	order := plan.NewOrder(new(discovery.Snapshot), false)
 	gr := schema.GroupResource{Resource: "r"}
-	order.AddLevel(gr, 0, []archive.Entry{{GroupResource: gr, Name: "a"}})
+	order.AddLevel(gr, 0, plan.Entries{{GroupResource: gr, Name: "a"}})
 	order.Complete()
 	s := newSchedule(order)
 	item, ok := s.take(t.Context())

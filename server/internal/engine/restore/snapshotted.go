@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 )
@@ -16,7 +17,8 @@ func (e *engine) fromSnapshots(stored []*volume.Volume) []volumes.RestoreVolumeI
 	}
 	var made []volumes.RestoreVolumeInfo
 	for _, v := range stored {
-		if v.Snapshot == nil || !e.tracker.created(itemKey{listKey: "v1/PersistentVolume", name: v.PV}) {
+		if v.Snapshot == nil || !e.tracker.created(itemKey{listKey: "v1/PersistentVolume", name: v.PV},
+			archive.Entry{GroupResource: volumesResource, Name: v.PV}) {
 			continue
 		}
 		info := volumes.RestoreVolumeInfo{PVName: e.renamed(v.PV), RestoreMethod: volumes.Native,

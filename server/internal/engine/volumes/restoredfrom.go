@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ var csiSnapshot = schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Vers
 // never nil. claims are those of the restore in its resource list, and infos those of the volumes that are known. What
 // cannot be found out is in the error.
 func (h *Hub) RestoredFrom(
-	ctx context.Context, restore *velerov1.Restore, claims []string, infos []RestoreVolumeInfo,
+	ctx context.Context, restore *velerov1.Restore, claims iter.Seq[string], infos []RestoreVolumeInfo,
 ) ([]RestoreVolumeInfo, error) {
 	v := restoredInfos{ctx: ctx, reader: h.Live, signed: func(load client.Object) (bool, error) {
 		return h.Keys.Signed(ctx, operation.OfRestore, restore.UID, load)
@@ -56,10 +57,10 @@ type restoredInfos struct {
 
 // readClaims reads the claims that the restore has created, and adds those that are made of CSI snapshots. restored is
 // their part of the resource list.
-func (v *restoredInfos) readClaims(restored []string, labels client.MatchingLabels) error {
+func (v *restoredInfos) readClaims(restored iter.Seq[string], labels client.MatchingLabels) error {
 	v.bound = map[string]string{}
 	var namespaces []string
-	for _, entry := range restored {
+	for entry := range restored {
 		if namespace, name, _ := strings.Cut(entry, "/"); strings.HasSuffix(name, "(created)") &&
 			!slices.Contains(namespaces, namespace) {
 			namespaces = append(namespaces, namespace)

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,7 +63,7 @@ func TestRestoredFromNamesWhatVolumesWereMadeOf(t *testing.T) {
 	of := func(name string) string { return namespace + "/" + name + "(created)" }
 	found, err := (&Hub{Live: c, Namespace: namespace}).RestoredFrom(t.Context(),
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}},
-		[]string{of("csi"), of("broken"), of("moved"), of("pod"), of("plain"), "elsewhere/kept(skipped)"},
+		slices.Values([]string{of("csi"), of("broken"), of("moved"), of("pod"), of("plain"), "elsewhere/kept(skipped)"}),
 		[]RestoreVolumeInfo{{PVName: "pv-1", RestoreMethod: Native, Native: &NativeInfo{SnapshotHandle: "s"}}})
 	require.EqualError(t, err, `get the snapshot of persistent volume claim velero/broken: `+
 		`volumesnapshots.snapshot.storage.k8s.io "none" not found`)

@@ -18,7 +18,7 @@ import (
 func numbered(n int) *Order {
 	o := NewOrder(new(discovery.Snapshot), false)
 	gr := schema.GroupResource{Group: "g", Resource: "rs"}
-	entries := make([]archive.Entry, n)
+	entries := make(Entries, n)
 	for i := range entries {
 		entries[i] = archive.Entry{GroupResource: gr, Namespace: "n", Name: name(i)}
 	}

@@ -130,13 +130,12 @@ func (g *gating) visit(items ...int32) {
 
 // namespaceOf returns the item of the namespace of another item.
 func (g *gating) namespaceOf(item int32) (int32, bool) {
-	namespace := g.names[item].namespace
-	begin, end := g.Span(namespacesResource)
-	if namespace == "" || begin == end {
+	namespace := g.Item(int(item)).Namespace
+	if namespace == "" {
 		return 0, false
 	}
-	at, found := slices.BinarySearchFunc(g.names[begin:end], identity{name: namespace}, compareNames)
-	return int32(begin + at), found //nolint:gosec // order.MaxItems
+	at, found := g.Position(archive.Entry{GroupResource: namespacesResource, Name: namespace})
+	return int32(at), found //nolint:gosec // order.MaxItems
 }
 
 // addNamespaces makes the items of a namespace wait for it, if it waits for a gate.

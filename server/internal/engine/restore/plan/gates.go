@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
+	"sort"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -157,7 +159,7 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 					continue // the API server's own
 				}
 				group := decodeAPIService(raw).Spec.Group
-				for served := range o.spans {
+				for served := range o.at {
 					if served.Group == group {
 						o.addSpan(&made, served)
 					}
@@ -247,10 +249,12 @@ func (o *Order) backendsOf(called Service) ([]int32, error) {
 // within returns the first position of the items of a resource in a namespace, and the one after the last.
 func (o *Order) within(gr schema.GroupResource, namespace string) (begin, end int) {
 	first, last := o.Span(gr)
-	begin, _ = slices.BinarySearchFunc(o.names[first:last], identity{namespace: namespace}, compareNames)
-	for end = first + begin; end < last && o.names[end].namespace == namespace; end++ {
+	from := func(order int) int { // of the first one whose namespace compares so, or higher
+		return first + sort.Search(last-first, func(i int) bool {
+			return cmp.Compare(o.Item(first+i).Namespace, namespace) >= order
+		})
 	}
-	return first + begin, end
+	return from(0), from(1)
 }
 
 // intercept adds an item to the gates of the webhooks that can refuse it.

@@ -61,7 +61,7 @@ func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]
 	snapshot := new(discovery.Snapshot).With(resources...)
 	order = NewOrder(snapshot, false)
 	level := func(gr schema.GroupResource, level int) {
-		order.AddLevel(gr, level, slices.Collect(backup.Items(gr)))
+		order.AddLevel(gr, level, Entries(slices.Collect(backup.Items(gr))))
 	}
 	level(crdsResource, 0)
 	for i, gr := range DefaultPriorities().Order(backup.Resources(), snapshot) {

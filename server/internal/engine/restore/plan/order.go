@@ -24,14 +24,14 @@ type Order struct {
 	// Cycles are the items that need each other, with the needs that are disregarded for that.
 	Cycles []Cycle
 
-	names    []identity // of the items
-	begins   []beginning
-	spans    map[schema.GroupResource]span
-	snapshot *discovery.Snapshot
-	fixed    bool
-	edges    []edge
-	missed   map[archive.Entry]*missed
-	owning   []bool // of each item: whether others have it as an owner
+	resources []items                      // those that have items, in the order of the items
+	at        map[schema.GroupResource]int // in resources
+	length    int
+	snapshot  *discovery.Snapshot
+	fixed     bool
+	edges     []edge
+	missed    map[archive.Entry]*missed
+	owning    []bool // of each item: whether others have it as an owner
 
 	moreMissed int // needs that are not in missed
 
@@ -51,21 +51,36 @@ type Cycle struct {
 	Broken [][2]archive.Entry
 }
 
-// identity names an item of a resource. There is one for each item of a restore.
-type identity struct{ namespace, name string }
-
-func compareNames(a, b identity) int {
-	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+// Objects are objects of one resource, sorted by namespace and name.
+type Objects interface {
+	Len() int
+	At(i int) archive.Entry
+	// Position returns the position of an object.
+	Position(namespace, name string) (i int, found bool)
 }
 
-// beginning is where the items of a resource begin.
-type beginning struct {
-	of    schema.GroupResource
-	begin int
+// Entries are Objects that are in memory.
+type Entries []archive.Entry
+
+// Len implements Objects.
+func (e Entries) Len() int { return len(e) }
+
+// At implements Objects.
+func (e Entries) At(i int) archive.Entry { return e[i] }
+
+// Position implements Objects.
+func (e Entries) Position(namespace, name string) (int, bool) {
+	return slices.BinarySearchFunc(e, struct{}{}, func(a archive.Entry, _ struct{}) int {
+		return cmp.Or(cmp.Compare(a.Namespace, namespace), cmp.Compare(a.Name, name))
+	})
 }
 
-// span is where the items of a resource are.
-type span struct{ begin, end int }
+// items are the items of a resource.
+type items struct {
+	of      schema.GroupResource
+	objects Objects
+	begin   int // the position of the first one
+}
 
 type edge struct {
 	from, to int32
@@ -75,41 +90,44 @@ type edge struct {
 // NewOrder returns an order without items. snapshot has the resources of the cluster. If fixed is set, no need has an
 // effect against the priorities.
 func NewOrder(snapshot *discovery.Snapshot, fixed bool) *Order {
-	return &Order{spans: map[schema.GroupResource]span{}, snapshot: snapshot, fixed: fixed}
+	return &Order{at: map[schema.GroupResource]int{}, snapshot: snapshot, fixed: fixed}
 }
 
-// AddLevel adds the items of a resource, which are sorted by namespace and name.
-func (o *Order) AddLevel(gr schema.GroupResource, level int, entries []archive.Entry) {
-	begin := len(o.names)
-	for _, e := range entries {
-		o.names = append(o.names, identity{e.Namespace, e.Name})
+// AddLevel adds the items of a resource.
+func (o *Order) AddLevel(gr schema.GroupResource, level int, objects Objects) {
+	n := objects.Len()
+	if n == 0 {
+		return
 	}
-	if len(entries) > 0 {
-		o.begins = append(o.begins, beginning{gr, begin})
-	}
-	o.owning = append(o.owning, make([]bool, len(entries))...)
-	for range entries {
+	o.at[gr] = len(o.resources)
+	o.resources = append(o.resources, items{of: gr, objects: objects, begin: o.length})
+	o.length += n
+	o.owning = append(o.owning, make([]bool, n)...)
+	for range n {
 		o.Level = append(o.Level, int32(level)) //nolint:gosec // as many as resources
 	}
-	o.spans[gr] = span{begin, len(o.names)}
 }
 
 // Len returns the number of items.
-func (o *Order) Len() int { return len(o.names) }
+func (o *Order) Len() int { return o.length }
 
 // Item returns the item at a position.
 func (o *Order) Item(i int) archive.Entry {
-	at, found := slices.BinarySearchFunc(o.begins, i, func(b beginning, i int) int { return cmp.Compare(b.begin, i) })
+	at, found := slices.BinarySearchFunc(o.resources, i, func(r items, i int) int { return cmp.Compare(r.begin, i) })
 	if !found {
 		at--
 	}
-	return archive.Entry{GroupResource: o.begins[at].of, Namespace: o.names[i].namespace, Name: o.names[i].name}
+	return o.resources[at].objects.At(i - o.resources[at].begin)
 }
 
 // Span returns the first position of the items of a resource, and the one after the last.
 func (o *Order) Span(gr schema.GroupResource) (begin, end int) {
-	s := o.spans[gr]
-	return s.begin, s.end
+	at, found := o.at[gr]
+	if !found {
+		return 0, 0
+	}
+	begin = o.resources[at].begin
+	return begin, begin + o.resources[at].objects.Len()
 }
 
 // Position returns the position of an object among the items.
@@ -198,11 +216,14 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	s := o.spans[gr]
+	at, ok := o.at[gr]
+	if !ok {
+		return 0, false
+	}
+	of := o.resources[at]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
-		i, found := slices.BinarySearchFunc(o.names[s.begin:s.end], identity{namespace, ref.Name}, compareNames)
-		if found {
-			return s.begin + i, true
+		if i, found := of.objects.Position(namespace, ref.Name); found {
+			return of.begin + i, true
 		}
 		if namespace == "" {
 			break
@@ -251,7 +272,7 @@ func (o *Order) Complete() {
 		o.Needs = of(broken)
 	}
 	o.edges, o.gates, o.callers, o.labels = nil, nil, nil, nil
-	o.names, o.Level = slices.Clone(o.names), slices.Clone(o.Level) // without the room for more
+	o.Level, o.owning = slices.Clone(o.Level), slices.Clone(o.owning) // without the room for more
 }
 
 func (o *Order) sortEdges() {

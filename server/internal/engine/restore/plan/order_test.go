@@ -79,7 +79,7 @@ func TestOrder(t *testing.T) {
 					entry.Namespace = "n"
 				}
 				kinds[order.Len()] = r.Kind
-				order.AddLevel(gr, level, []archive.Entry{entry})
+				order.AddLevel(gr, level, Entries{entry})
 			}
 			for from, e := range test.edges {
 				ref := kind(from)

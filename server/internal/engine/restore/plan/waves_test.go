@@ -25,7 +25,7 @@ func TestWavesOfRandomOrders(t *testing.T) {
 		var refs []manifest.Ref
 		for level := range 1 + random.IntN(5) {
 			gr := schema.GroupResource{Group: "a.io", Resource: fmt.Sprintf("r%d", level)}
-			var entries []archive.Entry
+			var entries Entries
 			for n := range random.IntN(6) {
 				entries = append(entries, archive.Entry{GroupResource: gr, Namespace: "n", Name: fmt.Sprint(n)})
 				refs = append(refs, manifest.Ref{Group: gr.Group, Resource: gr.Resource, Namespace: "n", Name: fmt.Sprint(n)})
