@@ -27,8 +27,8 @@ import (
 // mostStarts is the number of backups whose start a forecast shows.
 const mostStarts = 10
 
-// newBackup is the name of a backup that one would create, in forecasts.
-const newBackup = "a-new-backup"
+// imaginedName is the name of a backup that one would create, in forecasts.
+const imaginedName = "a-new-backup"
 
 // forecast is what would start next in the queue.
 type forecast struct {
@@ -97,7 +97,7 @@ func newForecast(
 
 // imagined returns a backup of namespaces, which are separated by commas, as if it was created now.
 func imagined(namespaces string, others []*velerov1.Backup) (*velerov1.Backup, error) {
-	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: newBackup, UID: types.UID(newBackup),
+	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: imaginedName, UID: types.UID(imaginedName),
 		CreationTimestamp: metav1.Now()}}
 	for slices.ContainsFunc(others, func(o *velerov1.Backup) bool { return o.Name == b.Name }) {
 		b.Name += "-1"
