@@ -190,6 +190,16 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	page.until("a line of now")
 	t.Logf("a line was on the page after %s", time.Since(began).Round(time.Millisecond))
 
+	// the log of another server cannot be read
+	second := serverPod(s, "server-2")
+	second.Spec.NodeName = log.pod.Spec.NodeName
+	require.NoError(t, s.Client.Create(t.Context(), second))
+	before := second.DeepCopy()
+	second.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "velero", ContainerID: "containerd://x"}}
+	require.NoError(t, s.Client.Status().Patch(t.Context(), second, client.MergeFrom(before)))
+	require.Contains(t, page.until("the log of pod server-2 cannot be read, and is tried again"), "a line of now")
+	require.NoError(t, s.Client.Delete(t.Context(), second, client.GracePeriodSeconds(0)))
+
 	follow := exec.Command(site.Program(t), "backup", "logs", "held", "-f", "--kubeconfig", s.Kubeconfig, "--namespace",
 		s.Namespace)
 	var printed strings.Builder
@@ -203,6 +213,7 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	for _, once := range []string{"begins", "a line of now", "the last line", "the server is back"} {
 		require.Equal(t, 1, strings.Count(text, once), "%s: %s", once, text)
 	}
+	require.NotContains(t, text, "cannot be read")
 	var document struct {
 		Live  bool
 		Count int
