@@ -16,8 +16,8 @@ import (
 // TestConfigured has a plugin with a configuration that its schema describes, and a store of locations.
 func TestConfigured(t *testing.T) {
 	t.Parallel()
-	file, err := config.Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nplugins: {concurrency: {a.io/x: 2}, config: "+
-		"{a.io/x: {pin: 1234, note: \"a <b> \\u001b[31m\"}}}\n"))
+	file, err := config.Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nplugins: {concurrency: {a.io/x: 2}, "+
+		"config: {a.io/x: {pin: 1234, note: \"a <b> \\u001b[31m\"}}}\n"))
 	require.NoError(t, err)
 	report := &serverreport.PluginReport{Plugins: []serverreport.Plugin{
 		{Name: "a.io/x", Details: &serverreport.Details{
