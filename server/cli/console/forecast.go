@@ -58,11 +58,11 @@ func newForecast(
 		return nil, nil
 	}
 	if server.Queue.Policy == nil {
-		doc.Problem = layout.OneLine("the policy of the queue is not known: " + server.Queue.Problem)
+		doc.Problem = layout.OneLine("The policy of the queue is not known: " + server.Queue.Problem)
 		return doc, nil
 	}
 	if of.Policy = server.Queue.Policy.Decides; of.Policy == "" {
-		doc.Problem = "no policy decides now: the queue is held"
+		doc.Problem = "No policy decides now: the queue is held."
 		return doc, nil
 	}
 	var unknown string
@@ -82,7 +82,7 @@ func newForecast(
 		return &forecast{Simulation: simulation}
 	})
 	if !answered {
-		doc.Problem = "it is being simulated; an open page shows the answer when it is there"
+		doc.Problem = "It is being simulated; an open page shows the answer when it is there."
 		return doc, nil
 	}
 	doc.Simulation, doc.Problem = answer.Simulation, answer.Problem
@@ -118,9 +118,9 @@ func settingsOf(l *console.Look, server *serverAnswer) (settings *config.Policy,
 	found, answered := askConfig(l)
 	switch {
 	case !answered:
-		return nil, "the settings of the policy are being read; these are its defaults"
+		return nil, "Simulated with the defaults of policy " + policy.Decides + ", whose settings are being read."
 	case found.Problem != "":
-		return nil, "these are the defaults of policy " + policy.Decides + ": " + found.Problem
+		return nil, "Simulated with the defaults of policy " + policy.Decides + ", because " + found.Problem + "."
 	case found.File.Backups.Admission.Plugin == policy.Decides:
 		return &found.File.Backups.Admission, ""
 	default:
