@@ -185,6 +185,13 @@ func TestAcceptConsole_Markup(t *testing.T) {
 	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "odd"}, Spec: velerov1.ScheduleSpec{Schedule: evil},
 		Status: velerov1.ScheduleStatus{Phase: velerov1.SchedulePhaseFailedValidation, ValidationErrors: []string{evil}}}))
+	load := &velerov1.PodVolumeBackup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "load"},
+		Spec: velerov1.PodVolumeBackupSpec{Node: "none", Volume: evil, UploaderType: "kopia"},
+		Status: velerov1.PodVolumeBackupStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseInProgress,
+			Message: evil, StartTimestamp: &metav1.Time{Time: time.Now().Add(-10 * time.Second)},
+			Progress: velerov1.LoadProgress{BytesDone: 50 << 20, TotalBytes: 500 << 20}}}}
+	load.Spec.Pod.Namespace, load.Spec.Pod.Name = "shop", "web-0"
+	require.NoError(t, s.Client.Create(t.Context(), load))
 	// the pod of a server says where its configuration is
 	pod := serverPod(s, "configured", "--config", "/etc/cleat/cleat.yaml")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
@@ -228,11 +235,13 @@ func TestAcceptConsole_Markup(t *testing.T) {
 		check(path, user.get(path).text)
 	}
 	for path, where := range map[string]string{"/backups/stock": "Errors by cause", "/backups/stock/log": "level=info",
-		"/schedules/odd": "Last good backup", "/": "In trouble", configured: "Configured with"} {
+		"/schedules/odd": "Last good backup", "/": "In trouble", configured: "Configured with",
+		"/loads": "50.0 MiB of 500.0 MiB"} {
 		page := user.get(path).text
 		require.Contains(t, page, where)
 		require.Contains(t, page, "&lt;script&gt;alert(", path)
 	}
+	require.Regexp(t, `<td>\d\.\d MiB/s</td><td>\d+(s|m|m\d+s)</td>`, user.get("/loads").text)
 	check("events", user.events("/backups/stock").until("&lt;script&gt;alert("))
 }
 
