@@ -80,6 +80,11 @@ browser: ## unpack the browser of tests, and fetch what checks pages in it, wher
 		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; }; fi
 	@cd server/test/browser && go run . build || echo "there is no browser here; tests that need it are skipped"
 
+.PHONY: screens
+screens: cluster console-assets browser ## accept what the pages of the console look like: their layouts and pictures, and the picture of the README
+	@out=$$(go test -vet=off -ldflags=-s -count=1 -run '^TestAcceptConsole_(Pages|Phone|SignIn)$$' ./server/test/console -update) || \
+		{ printf '%s\n' "$$out"; exit 1; }
+
 .PHONY: velero
 velero: ## build the real Velero and its plugin for S3, beside which some tests run (the first time takes some minutes)
 	@go run ./server/test/velero/build

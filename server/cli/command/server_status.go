@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,8 @@ func (s *Cluster) ServerStatus(
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer time.AfterFunc(timeout, stop).Stop()
-	err := wait.PollUntilContextCancel(waiting, statusPoll, false, func(ctx context.Context) (bool, error) {
+	looks := wait.Backoff{Duration: firstLook, Factor: 1.5, Cap: lastLook, Steps: math.MaxInt}
+	err := looks.DelayFunc().Until(waiting, false, true, func(ctx context.Context) (bool, error) {
 		err := s.Get(ctx, client.ObjectKeyFromObject(request), request)
 		return request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed, err
 	})
@@ -57,5 +59,9 @@ func addRemedy(err error) error {
 	}
 }
 
-// statusPoll is the time between two looks for the server's answer.
-const statusPoll = 100 * time.Millisecond
+// The times between two looks for the server's answer. They grow, because a server that does not answer soon may be
+// away.
+const (
+	firstLook = 100 * time.Millisecond
+	lastLook  = time.Second
+)

@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	"github.com/cleat-dev/cleat/server/internal/console"
+	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 )
 
 // tenThousand returns a manifest of 10,000 config maps in ten namespaces, which all depend on the Secret that they have
@@ -195,4 +196,43 @@ func TestQuery(t *testing.T) {
 	q := base(t, "exclude-resources=b&search=a&include-namespaces=x&include-namespaces=y").asked
 	require.Equal(t, []filter{{Name: "exclude-resources", Value: "b"}}, q.others())
 	require.Equal(t, "x,y", q.fields()[3].Value)
+}
+
+// FuzzQuery checks that what a request asks for is either refused, as the fault of the request, or kept in the links of
+// its page: a link means what the request has meant.
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{
+		"search=web&selector=app%3Dweb&include-resources=deploy,pods&include-namespaces=shop&after=1", "selector=(",
+		"include-namespaces=a&include-namespaces=%22b%0A%22&include-namespaces=*",
+		"include-cluster-resources=maybe&search=%FF",
+		"or-selector=a%3Db+or+c%3Dd&exclude-resources=,&item=pods/a/b", "include-resources=a,%22&a=;b",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		asked, err := newQuery(values, "item", "after")
+		if err != nil {
+			require.ErrorAs(t, err, new(console.Wrong))
+			return
+		}
+		for name := range asked.kept {
+			require.Contains(t, values, name)
+		}
+		link, err := url.Parse(asked.link("/backups/many/contents", "after", "x"))
+		require.NoError(t, err)
+		again, err := newQuery(link.Query(), "item", "after")
+		require.NoError(t, err)
+		require.Equal(t, asked.filters, again.filters)
+		require.Equal(t, "x", again.values.Get("after"))
+		require.Equal(t, asked.others(), again.others())
+		if name, err := itemname.Parse(asked.values.Get("item")); err == nil {
+			same, err := itemname.Parse(name.String())
+			require.NoError(t, err)
+			require.Equal(t, name, same)
+		}
+	})
 }

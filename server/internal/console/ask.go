@@ -13,6 +13,9 @@ const (
 	firstAnswer = 300 * time.Millisecond
 	// askWithin is the longest time for an answer.
 	askWithin = 15 * time.Second
+	// dearAnswer keeps pages from asking all the time when there is no server, so that each question takes as long as it
+	// may.
+	dearAnswer = 5
 )
 
 // question is a question of a viewer with its last answer.
@@ -22,13 +25,14 @@ type question struct {
 	mu     sync.Mutex
 	answer any
 	at     time.Time     // of the answer
+	took   time.Duration // until the answer was there
 	asking chan struct{} // closed when the answer to the current question has arrived; nil if none is asked
 	used   time.Time
 }
 
 // Ask returns the last answer to a question of the viewer, and false if there is none yet. The question is asked in the
-// background if the answer is older than most. key identifies the question. An answer that says what went wrong is an
-// answer.
+// background if the answer is older than most, and than what it takes to get one, times dearAnswer. key identifies the
+// question. An answer that says what went wrong is an answer.
 func Ask[T any](l *Look, key string, most time.Duration, ask func(ctx context.Context) T) (answer T, ok bool) {
 	q := l.question(key)
 	l.made(q)
@@ -53,8 +57,8 @@ func (q *question) begin(ctx context.Context, most time.Duration, ask func(conte
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.used = time.Now()
-	if q.asking == nil && time.Since(q.at) > most {
-		asking := make(chan struct{})
+	if q.asking == nil && time.Since(q.at) > max(most, dearAnswer*q.took) {
+		asking, began := make(chan struct{}), time.Now()
 		q.asking = asking
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, askWithin)
@@ -62,7 +66,7 @@ func (q *question) begin(ctx context.Context, most time.Duration, ask func(conte
 			answer := ask(ctx)
 			q.mu.Lock()
 			same := reflect.DeepEqual(answer, q.answer)
-			q.answer, q.at, q.asking = answer, time.Now(), nil
+			q.answer, q.at, q.took, q.asking = answer, time.Now(), time.Since(began), nil
 			q.mu.Unlock()
 			close(asking)
 			if !same {

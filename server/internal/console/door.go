@@ -27,9 +27,10 @@ type Door interface {
 
 // visitor is who has sent a request.
 type visitor struct {
-	key    string       // of the viewer
-	config *rest.Config // with the rights of the viewer, and no others
-	form   string       // a token that forms of this visitor have
+	key    string          // of the viewer
+	config *rest.Config    // with the rights of the viewer, and no others
+	form   string          // a token that forms of this visitor have
+	left   <-chan struct{} // closed when the visitor signs out; nil for one who has not signed in
 }
 
 // Loopback is the door for the user of this machine. Who has the secret of the link has the rights of the kubeconfig.
@@ -87,6 +88,7 @@ type Cluster struct {
 type session struct {
 	token string
 	used  time.Time
+	left  chan struct{} // closed at its end
 }
 
 const (
@@ -100,21 +102,21 @@ func NewCluster(config *rest.Config, hosts ...string) *Cluster {
 }
 
 func (d *Cluster) admit(r *http.Request) *visitor {
-	token, form := bearer(r), ""
-	if cookie, err := r.Cookie(signInCookie); token == "" && err == nil {
-		d.mu.Lock()
-		if known := d.sessions[hash(cookie.Value)]; known != nil {
-			token, form, known.used = known.token, cookie.Value, time.Now()
-		}
-		d.mu.Unlock()
+	if token := bearer(r); token != "" {
+		return &visitor{key: hash(token), config: d.with(token), form: formToken(token)}
 	}
-	if token == "" {
+	cookie, err := r.Cookie(signInCookie)
+	if err != nil {
 		return nil
 	}
-	if form == "" {
-		form = token
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.sessions[hash(cookie.Value)]
+	if known == nil {
+		return nil
 	}
-	return &visitor{key: hash(token), config: d.with(token), form: formToken(form)}
+	known.used = time.Now()
+	return &visitor{key: hash(known.token), config: d.with(known.token), form: formToken(cookie.Value), left: known.left}
 }
 
 func (d *Cluster) with(token string) *rest.Config {
@@ -139,19 +141,27 @@ func (d *Cluster) signIn(w http.ResponseWriter, token string) {
 	defer d.mu.Unlock()
 	for key, known := range d.sessions {
 		if time.Since(known.used) > viewerIdle || len(d.sessions) >= mostSessions {
-			delete(d.sessions, key)
+			d.end(key)
 		}
 	}
-	d.sessions[hash(id)] = &session{token: token, used: time.Now()}
+	d.sessions[hash(id)] = &session{token: token, used: time.Now(), left: make(chan struct{})}
 	http.SetCookie(w, &http.Cookie{Name: signInCookie, Value: id, Path: "/", HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteStrictMode})
+}
+
+// end ends a session, if there is one. The mutex is held.
+func (d *Cluster) end(key string) {
+	if known := d.sessions[key]; known != nil {
+		close(known.left)
+		delete(d.sessions, key)
+	}
 }
 
 // signOut ends the session of a request.
 func (d *Cluster) signOut(w http.ResponseWriter, r *http.Request) {
 	if cookie, err := r.Cookie(signInCookie); err == nil {
 		d.mu.Lock()
-		delete(d.sessions, hash(cookie.Value))
+		d.end(hash(cookie.Value))
 		d.mu.Unlock()
 	}
 	http.SetCookie(w, &http.Cookie{Name: signInCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true,
@@ -164,9 +174,21 @@ func (d *Cluster) forget(key string) {
 	defer d.mu.Unlock()
 	for id, known := range d.sessions {
 		if hash(known.token) == key {
-			delete(d.sessions, id)
+			d.end(id)
 		}
 	}
+}
+
+// signedIn reports whether a viewer has a session.
+func (d *Cluster) signedIn(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, known := range d.sessions {
+		if hash(known.token) == key {
+			return true
+		}
+	}
+	return false
 }
 
 // bearer returns the token of a request, "" if it has none.

@@ -1,12 +1,18 @@
 package console
 
 import (
+	"bufio"
+	"bytes"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
@@ -49,30 +55,90 @@ func FuzzLocal(f *testing.F) {
 	})
 }
 
-// FuzzRefuse checks that no request of another host or another site passes.
+// FuzzRefuse checks that no request of another host or another site passes. Most names of hosts are wrong, so each
+// request is sent to the right one too.
 func FuzzRefuse(f *testing.F) {
-	f.Add("127.0.0.1:1", "http://127.0.0.1:1", "same-origin", "navigate", "application/x-www-form-urlencoded")
+	const here = "127.0.0.1:1"
+	f.Add(here, "http://127.0.0.1:1", "same-origin", "navigate", "application/x-www-form-urlencoded")
 	f.Add("evil:1", "null", "cross-site", "cors", "text/plain")
-	door := NewLoopback(&rest.Config{}, "127.0.0.1:1")
+	f.Add("127.0.0.1:1.", "http://127.0.0.1:1@evil", "none", "", "application/x-www-form-urlencoded; charset=utf-8")
+	door := NewLoopback(&rest.Config{}, here)
 	f.Fuzz(func(t *testing.T, host, origin, site, mode, kind string) {
-		for _, method := range []string{"GET", "POST", "PUT"} {
-			r := httptest.NewRequest(method, "/queue", strings.NewReader(""))
-			r.Host = host
-			for key, value := range map[string]string{"Origin": origin, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode,
-				"Content-Type": kind} {
-				r.Header.Set(key, value)
-			}
-			if refuse(door, r) != "" {
-				continue
-			}
-			require.Equal(t, "127.0.0.1:1", host)
-			require.NotEqual(t, "PUT", method)
-			if method == "POST" {
+		for _, host := range []string{host, here} {
+			for _, method := range []string{"GET", "POST", "PUT"} {
+				r := httptest.NewRequest(method, "/queue", strings.NewReader(""))
+				r.Host = host
+				for key, value := range map[string]string{"Origin": origin, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode,
+					"Content-Type": kind} {
+					r.Header.Set(key, value)
+				}
+				if refuse(door, r) != "" {
+					continue
+				}
+				require.Equal(t, here, host)
+				require.NotEqual(t, "PUT", method)
+				if method == "GET" {
+					require.True(t, mode == "navigate" || site == "" || site == "none" || site == "same-origin", site)
+					continue
+				}
 				parsed, err := url.Parse(origin)
 				require.NoError(t, err)
 				require.Equal(t, host, parsed.Host)
 				require.Contains(t, []string{"", "none", "same-origin"}, site)
+				require.Regexp(t, `^(?i)\s*application/x-www-form-urlencoded\s*(;.*)?$`, kind)
 			}
+		}
+	})
+}
+
+// FuzzRequest sends whole requests to a console without an API server: only the secret of the link opens it, no answer
+// has it or leads elsewhere, and none fails.
+func FuzzRequest(f *testing.F) {
+	const here = "127.0.0.1:1"
+	door := NewLoopback(&rest.Config{}, here)
+	door.secret, door.session = "the-secret", "the-session"
+	for _, seed := range []string{
+		"GET /queue?session=the-secret&a=b HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
+		"GET //evil.example/?session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
+		"GET /backups/a%2Fb?session=x;session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAccept: text/event-stream\r\n\r\n",
+		"POST /queue?session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\nOrigin: http://127.0.0.1:1\r\n" +
+			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\na=b",
+		"GET http://evil.example/queue HTTP/1.1\r\nHost: evil.example\r\nCookie: cleat-console-1=x\r\n" +
+			"Accept: application/json\r\n\r\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	s, err := New(f.Context(), Options{Door: door, Namespace: "velero", Scheme: runtime.NewScheme(),
+		Log: slog.New(slog.DiscardHandler), Templates: fstest.MapFS{"page.html": {Data: []byte(`{{define "page"}}a{{end}}`)}},
+		Pages: []Page{{Path: "/queue", Template: "page.html"}, {Path: "/backups/{name}", Template: "page.html",
+			Title: "Backup {name}"}}})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
+		if err != nil {
+			return
+		}
+		if cookie, err := r.Cookie(door.cookie); err == nil && cookie.Value == door.session {
+			return // whoever has it may see everything
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		require.Less(t, w.Code, 500)
+		if r.Host != here {
+			require.Equal(t, http.StatusForbidden, w.Code)
+		}
+		cookie := w.Header().Get("Set-Cookie")
+		require.NotContains(t, w.Body.String(), door.session)
+		require.NotContains(t, w.Header().Get("Location"), door.session)
+		if cookie != "" {
+			require.Equal(t, door.secret, r.URL.Query().Get("session"))
+			require.Equal(t, http.StatusSeeOther, w.Code)
+		}
+		if to := w.Header().Get("Location"); cookie != "" {
+			require.Equal(t, local(to), to, "it leads to a page of the console")
+			next, err := url.Parse(to)
+			require.NoError(t, err)
+			require.False(t, next.Query().Has("session"), to)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"html/template"
@@ -22,8 +21,8 @@ const (
 	writeWithin = 30 * time.Second
 )
 
-// live sends the main part of a page, and again whenever it has become another one. The last event of a page whose
-// viewer is not accepted any more says so.
+// live sends the main part of a page, and again whenever it has become another one. If the viewer has signed out or is
+// not accepted any more, the page says so, and an event "end" follows.
 func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // for proxies
@@ -38,13 +37,9 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 	var sent [sha256.Size]byte
 	for {
 		now := &Look{Viewer: l.Viewer, Request: l.Request, Now: time.Now()}
-		text := s.part(now, page, who)
+		text, ended := s.present(now, page, who)
 		if l.Request.Context().Err() != nil {
 			return
-		}
-		ended := l.ctx.Err() != nil
-		if ended {
-			text = s.farewell(l, page, who)
 		}
 		if sum := sha256.Sum256(text); sum != sent {
 			sent = sum
@@ -52,7 +47,8 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 				return
 			}
 		}
-		if ended {
+		if ended != nil {
+			_ = sendEvent(w, "end", []byte(ended.Error())) // a browser ignores an event without data
 			return
 		}
 		most := cmp.Or(now.again, tick)
@@ -60,7 +56,7 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 			now.sources, most = nil, forever
 		}
 		hear(heard, now.sources, woken)
-		if !pause(l.Request.Context(), l.ctx, woken, most) {
+		if !pause(l, who, woken, most) {
 			return
 		}
 	}
@@ -83,21 +79,48 @@ func hear(heard map[source]func(), sources []source, woken chan<- struct{}) {
 	}
 }
 
+// present renders the main part of an open page as it is now, and returns why the page ends, nil if it does not.
+func (s *Server) present(l *Look, page *Page, who *visitor) (text []byte, ended error) {
+	if ended = s.endOf(l); ended == nil {
+		text = s.part(l, page, who)
+		ended = s.endOf(l) // making the part may have shown it
+	}
+	if ended != nil {
+		text = s.farewell(l, page, who, ended)
+	}
+	return text, ended
+}
+
+// endOf returns why an open page ends, nil if it does not.
+func (s *Server) endOf(l *Look) error {
+	switch {
+	case l.ctx.Err() != nil:
+		return errSignedOut
+	case s.Door.admit(l.Request) == nil:
+		return errLeft
+	default:
+		return nil
+	}
+}
+
 // pause waits for a change, the end of a time, or that of the viewer. It returns false if the page was closed.
-func pause(request, viewer context.Context, woken <-chan struct{}, most time.Duration) bool {
+func pause(l *Look, who *visitor, woken <-chan struct{}, most time.Duration) bool {
+	closed := l.Request.Context().Done()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case <-request.Done():
+	case <-closed:
 		return false
-	case <-viewer.Done():
+	case <-l.ctx.Done():
+		return true
+	case <-who.left:
 		return true
 	case <-timer.C:
 		return true
 	case <-woken:
 	}
 	select {
-	case <-request.Done():
+	case <-closed:
 		return false
 	case <-time.After(gather):
 		return true
@@ -122,10 +145,13 @@ func (s *Server) part(l *Look, page *Page, who *visitor) []byte {
 	return text
 }
 
-// farewell renders what an open page becomes when its viewer is not accepted any more.
-func (s *Server) farewell(l *Look, page *Page, who *visitor) []byte {
+// errLeft means that the viewer has signed out.
+var errLeft = errors.New("you have signed out: sign in again")
+
+// farewell renders what an open page becomes at its end.
+func (s *Server) farewell(l *Look, page *Page, who *visitor, ended error) []byte {
 	v := s.view(l.Request, page, nil, who)
-	v.Failure = errSignedOut.Error()
+	v.Failure = ended.Error()
 	if _, ok := s.Door.(*Cluster); ok {
 		v.SignIn = "/sign-in?next=" + template.URLQueryEscaper(local(l.Request.URL.RequestURI()))
 	}

@@ -33,7 +33,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, door *Cluster) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// signOut ends a session. What the viewer has open ends too.
+// signOut ends a session. The pages that it has open end too, and with the last session of a viewer the watches.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request, door *Cluster) {
 	who := door.admit(r)
 	if who != nil && !same(r.PostFormValue("token"), who.form) {
@@ -41,5 +41,8 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request, door *Cluster) 
 		return
 	}
 	door.signOut(w, r)
+	if who != nil && !door.signedIn(who.key) {
+		s.viewers.leave(who.key)
+	}
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }

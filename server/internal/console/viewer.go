@@ -44,7 +44,8 @@ type Viewer struct {
 	feeds     map[string]*feed
 	questions map[string]*question
 	memory    map[string]*kept
-	open      int // pages that are kept current
+	open      int  // pages that are kept current
+	leaving   bool // the viewer ends with the last open page
 	used      time.Time
 }
 
@@ -157,9 +158,24 @@ func (v *Viewer) keep() (done func()) {
 	v.open++
 	return func() {
 		v.mu.Lock()
-		defer v.mu.Unlock()
 		v.open--
 		v.used = time.Now()
+		ends := v.leaving && v.open == 0
+		v.mu.Unlock()
+		if ends {
+			v.expire()
+		}
+	}
+}
+
+// leave ends the viewer, or has it end with the last open page, unless there is another request before.
+func (v *Viewer) leave() {
+	v.mu.Lock()
+	v.leaving = true
+	ends := v.open == 0
+	v.mu.Unlock()
+	if ends {
+		v.expire()
 	}
 }
 
@@ -200,7 +216,7 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 	v.mu.Unlock()
 	if known != nil {
 		known.mu.Lock()
-		known.used = time.Now()
+		known.used, known.leaving = time.Now(), false
 		known.mu.Unlock()
 		return known, nil
 	}
@@ -243,6 +259,16 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 	}
 	v.all[key] = viewer
 	return viewer, nil
+}
+
+// leave ends the viewer with a key, who has signed out everywhere, as Viewer.leave does.
+func (v *viewers) leave(key string) {
+	v.mu.Lock()
+	viewer := v.all[key]
+	v.mu.Unlock()
+	if viewer != nil {
+		viewer.leave()
+	}
 }
 
 func (v *viewers) drop(key string) {

@@ -20,6 +20,7 @@ var packages = []string{"chromium-headless-shell", "fonts-dejavu-core"}
 type chromium struct {
 	program   string
 	libraries string // a list of directories
+	fonts     string // a file that describes them
 }
 
 // findChromium returns the browser in the cache, and unpacks it first if it is not there. Nothing is installed.
@@ -50,8 +51,39 @@ func findChromium(ctx context.Context) (chromium, error) {
 	if _, err := os.Stat(found.program); err != nil {
 		return chromium{}, err
 	}
-	found.libraries, err = libraries(root)
+	if found.libraries, err = libraries(root); err != nil {
+		return chromium{}, err
+	}
+	found.fonts, err = fonts(root, cache)
 	return found, err
+}
+
+// describe is what fontconfig reads: the fonts of the package and no others, so that pages look the same everywhere.
+const describe = `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+	<dir>%s</dir>
+	<cachedir>%s</cachedir>
+	<alias binding="same"><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+	<alias binding="same"><family>serif</family><prefer><family>DejaVu Serif</family></prefer></alias>
+	<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
+	<match target="font">
+		<edit name="antialias" mode="assign"><bool>true</bool></edit>
+		<edit name="hinting" mode="assign"><bool>false</bool></edit>
+		<edit name="rgba" mode="assign"><const>none</const></edit>
+	</match>
+</fontconfig>
+`
+
+// fonts writes the description of the fonts of an unpacked browser.
+func fonts(root, cache string) (string, error) {
+	path := filepath.Join(cache, "fonts.conf")
+	text := fmt.Sprintf(describe, filepath.Join(root, "usr/share/fonts/truetype/dejavu"),
+		filepath.Join(cache, "fontconfig"))
+	if was, err := os.ReadFile(path); err == nil && string(was) == text {
+		return path, nil
+	}
+	return path, os.WriteFile(path, []byte(text), 0o600) // nobody else writes: the lock is held
 }
 
 // libraries returns the directories below root that have shared libraries, as a list for the loader.

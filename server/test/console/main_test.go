@@ -7,4 +7,4 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-func TestMain(m *testing.M) { os.Exit(site.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(site.Main(m, shared.stop)) }

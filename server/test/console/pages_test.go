@@ -134,7 +134,8 @@ func hold(s *site.Site, name string) *velerov1.Backup {
 	require.NoError(s.T, s.Client.Create(s.T.Context(), &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "away"},
 		Spec: velerov1.BackupStorageLocationSpec{Provider: "cleat.dev/file", Config: map[string]string{"path": "/none"},
-			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "none"}}},
+			StorageType:         velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "none"}},
+			ValidationFrequency: &metav1.Duration{}}, // never
 		Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseUnavailable},
 	}))
 	held := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},

@@ -31,7 +31,7 @@ type console struct {
 	pid  int
 }
 
-var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+\S*|listens at (\S+)`)
+var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?session=\S+|listens at (\S+)`)
 
 // open starts a console of a site until the end of the test.
 func open(t *testing.T, s *site.Site, args ...string) *console {
@@ -258,6 +258,7 @@ func (v *visitor) events(path string) *events {
 	go func() {
 		defer close(e.next)
 		lines := bufio.NewReader(plain)
+		var name string
 		var text strings.Builder
 		for {
 			line, err := lines.ReadString('\n')
@@ -267,8 +268,13 @@ func (v *visitor) events(path string) *events {
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
 				text.WriteString(data)
 			}
+			if event, ok := strings.CutPrefix(line, "event: "); ok {
+				name = strings.TrimSpace(event)
+			}
 			if line == "\n" {
-				e.next <- text.String()
+				if name == "page" {
+					e.next <- text.String()
+				}
 				text.Reset()
 			}
 		}

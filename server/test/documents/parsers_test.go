@@ -26,6 +26,8 @@ var decoders = []string{
 	"flate.NewReader", "zstd.NewReader", "tar.NewReader",
 	"zip.NewReader", "zip.OpenReader", "io.ReadAll", "gob.NewDecoder", "xml.Unmarshal", "xml.NewDecoder", "pem.Decode",
 	"x509.ParseCertificate", "csv.NewReader",
+	// of requests to the console
+	"url.Parse", "mime.ParseMediaType", "manifest.FilterFlags",
 }
 
 // withoutParsers are folders whose code reads no foreign bytes: tests, benchmarks and examples.
@@ -41,6 +43,7 @@ var trusted = map[string]string{
 	"own": "a file that this program has written, or is a part of it",
 	"user": "a file or option of the person who runs the command, or the answer to their request; only the command " +
 		"could end",
+	"url":     "a URL of which parts are compared, after the standard library has parsed it",
 	"bytes":   "only unpacks or copies bytes, within a limit, for a parser that is in the table",
 	"adapter": "only calls a parser that is in the table",
 	"program": "the output of a program that this process has started, into a type with fields",

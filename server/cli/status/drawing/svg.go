@@ -53,13 +53,13 @@ func (g *Graph) svg(w *writer, how picture) {
 	p := arrange(g)
 	head := slices.Concat([]string{g.Title}, g.Notes)
 	above := margin + len(head)*lineHeight + lineHeight // with the legend
-	width := max(p.width, 760)                          // of the legend
+	width := max(p.width, 840)                          // of the legend
 	for _, text := range head {
 		width = max(width, 2*margin+len(safe(text))*charWidth)
 	}
 	role := "img"
 	if how.link != nil { // whose links are not parts of an image
-		role = "group"
+		role = "graphics-document group" // a style sheet may stretch what is a group alone
 	}
 	w.line(`<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="%d" height="%d" viewBox="0 0 %d %d" role="%s" `+
 		`aria-label="%s">`, width, above+p.height, width, above+p.height, role, xmlText(safe(g.Title)))

@@ -1,4 +1,5 @@
-// What the pages of the console do beyond htmx: they keep what people have opened, and say when the console is away.
+// What the pages of the console do beyond htmx: they keep what people have opened, say when the console is away, and
+// lead to the form for a token when they have ended.
 (function () {
   const callbacks = Idiomorph.defaults.callbacks;
   callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
@@ -6,4 +7,8 @@
   const away = (is) => () => { document.getElementById("connection").hidden = !is; };
   document.body.addEventListener("htmx:sseOpen", away(false));
   document.body.addEventListener("htmx:sseError", away(true));
+  document.body.addEventListener("htmx:sseClose", (event) => {
+    const form = document.getElementById("sign-in");
+    if (event.detail.type === "message" && form) location.assign(form.href);
+  });
 })();
