@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/location"
 	"github.com/cleat-dev/cleat/server/cli/manifest"
 	"github.com/cleat-dev/cleat/server/cli/operations"
+	"github.com/cleat-dev/cleat/server/cli/overview"
 	"github.com/cleat-dev/cleat/server/cli/plugin"
 	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/repo"
@@ -35,6 +36,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		}
 	}
 	return command.NewRoot(app, slices.Concat(nouns(), verbs(nouns), []*cobra.Command{
+		overview.NewCommand(app),
 		queue.NewCommand(app),
 		operations.NewCommand(app),
 		console.NewCommand(app),

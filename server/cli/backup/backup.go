@@ -35,11 +35,12 @@ func newCancelCommand(a *command.App) *cobra.Command {
 }
 
 func newLogsCommand(a *command.App) *cobra.Command {
-	cmd := runs.NewLogsCommand(a, "backup", velerov1.DownloadTargetKindBackupLog,
-		func(ctx context.Context, cluster *command.Cluster, name string) (status.Run, string, error) {
+	cmd := runs.NewLogsCommand(a, "backup",
+		func(ctx context.Context, cluster *command.Cluster, name string) (runs.LogOf, error) {
 			var b velerov1.Backup
 			err := cluster.Get(ctx, cluster.Key(name), &b)
-			return status.BackupRun(&b), b.Spec.StorageLocation, err
+			return runs.LogOf{Object: runs.Backup(&b), Target: velerov1.DownloadTargetKindBackupLog,
+				Began: b.Status.StartTimestamp, Location: b.Spec.StorageLocation}, err
 		})
 	cmd.ValidArgsFunction = getter().Complete(a)
 	return cmd

@@ -52,6 +52,10 @@ func Describe(
 	var uploads velerov2alpha1.DataUploadList
 	description.Problems = append(description.Problems, files.List(ctx, &uploads, velerov1.BackupNameLabel, b.Name)...)
 	description.Movements = status.MovementsOfBackup(uploads.Items)
+	now := time.Now()
+	description.PodVolumes, description.Movements = status.WithPaces(description.PodVolumes,
+		description.Movements, nil, now)
+	description.Pace = run.Pace(nil, "", b.Status.StartTimestamp, now)
 	var requests velerov1.DeleteBackupRequestList
 	description.Problems = append(description.Problems, files.List(ctx, &requests, velerov1.BackupNameLabel, b.Name)...)
 	description.AddDeletions(requests.Items)

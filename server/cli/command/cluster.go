@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,7 +93,11 @@ func (f *ClusterFlags) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Cluster{WithWatch: c, Namespace: namespace}, nil
+	pods, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &Cluster{WithWatch: c, Namespace: namespace, Pods: pods.Pods(namespace)}, nil
 }
 
 // defaultNamespace is the server's namespace unless another is given.
@@ -102,6 +107,7 @@ const defaultNamespace = "velero"
 type Cluster struct {
 	client.WithWatch
 	Namespace string
+	Pods      corev1client.PodInterface // of the namespace, for their logs
 }
 
 // List lists objects of the cluster. It names objects that cannot be decoded, and leaves them out.

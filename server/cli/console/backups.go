@@ -49,7 +49,7 @@ func backupPage() console.Page {
 			shown.Backup, shown.Details = &b, true
 			doc := newRunDocument(l, run, shown.Document(), shown.Results, shown.Operations, complete)
 			doc.Started, doc.Completed = b.Status.StartTimestamp, b.Status.CompletionTimestamp
-			doc.Waits, doc.PodVolumes, doc.Movements = waitsOf(&b), shown.PodVolumes, shown.Movements
+			doc.follow(l, &b, shown.PodVolumes, shown.Movements)
 			doc.Problems = shown.Problems
 			if b.Status.Phase == velerov1.BackupPhaseQueued {
 				doc.Why = "/queue/" + name
@@ -64,13 +64,15 @@ func backupPage() console.Page {
 }
 
 func backupLogPage() console.Page {
-	return console.Page{Path: "/backups/{name}/log", Title: "Log of backup {name}", Template: "log.html", Still: true,
+	return console.Page{Path: "/backups/{name}/log", Title: "Log of backup {name}", Template: "log.html",
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			var b velerov1.Backup
 			if err := get(ctx, clusterOf(l), "backup", l.Request.PathValue("name"), &b); err != nil {
 				return nil, err
 			}
-			return readLog(ctx, l, status.BackupRun(&b), velerov1.DownloadTargetKindBackupLog, b.Spec.StorageLocation)
+			console.Watch(l, backupKind)
+			return readLog(ctx, l, logOf{&b, status.BackupRun(&b), runs.Since(&b, b.Status.StartTimestamp),
+				velerov1.DownloadTargetKindBackupLog, b.Spec.StorageLocation})
 		}}
 }
 

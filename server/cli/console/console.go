@@ -123,7 +123,7 @@ func (f *flags) run(ctx context.Context, a *command.App) error {
 		loopback = console.NewLoopback(config, listener.Addr().String())
 		door = loopback
 	}
-	handler, err := newConsole(ctx, door, namespace, a.Version, f.recheck)
+	handler, err := newConsole(ctx, a, door, namespace, f.recheck)
 	if err != nil {
 		return err
 	}
@@ -157,15 +157,15 @@ func (f *flags) config(a *command.App) (*rest.Config, error) {
 
 // newConsole returns the console with all pages.
 func newConsole(
-	ctx context.Context, door console.Door, namespace, version string, recheck time.Duration,
+	ctx context.Context, a *command.App, door console.Door, namespace string, recheck time.Duration,
 ) (*console.Server, error) {
 	scheme, err := app.Scheme()
 	if err != nil {
 		return nil, err
 	}
 	return console.New(ctx, console.Options{
-		Door: door, Namespace: namespace, Scheme: scheme, Pages: pages(), Templates: templates(), Styles: drawing.Style,
-		Version: version, Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Door: door, Namespace: namespace, Scheme: scheme, Pages: pages(a), Templates: templates(), Styles: drawing.Style,
+		Version: a.Version, Recheck: recheck, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 

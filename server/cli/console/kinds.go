@@ -37,6 +37,17 @@ var (
 			o.SetAnnotations(nil)
 			o.SetLabels(nil)
 		}}
+	claimKind = console.Kind{Name: "persistentvolumeclaims", Everywhere: true,
+		NewList: func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		Slim: func(o client.Object) {
+			o.SetAnnotations(nil)
+			o.SetLabels(nil)
+			o.SetFinalizers(nil)
+			if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
+				claim.Spec, claim.Status = corev1.PersistentVolumeClaimSpec{},
+					corev1.PersistentVolumeClaimStatus{Phase: claim.Status.Phase}
+			}
+		}}
 )
 
 // withoutConfiguration removes what kubectl notes for itself.
@@ -48,7 +59,7 @@ func withoutConfiguration(o client.Object) {
 
 // clusterOf returns the cluster as commands see it, with the rights of who looks.
 func clusterOf(l *console.Look) *command.Cluster {
-	return &command.Cluster{WithWatch: l.Viewer, Namespace: l.Namespace}
+	return &command.Cluster{WithWatch: l.Viewer, Namespace: l.Namespace, Pods: l.Pods}
 }
 
 // values returns copies of objects, as tables take them.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,9 +41,13 @@ type loadsDocument struct {
 // mostLoads is the number of loads that the page lists.
 const mostLoads = 200
 
+// loadsAgain is the time after which an open page shows other times left.
+const loadsAgain = 5 * time.Second
+
 func loadsPage() console.Page {
 	return console.Page{Path: "/loads", Nav: "Loads", Title: "Loads of volumes", Template: "loads.html",
 		Document: func(_ context.Context, l *console.Look) (any, error) {
+			l.Again(loadsAgain)
 			podBackups, noPodBackups := console.List[*velerov1.PodVolumeBackup](l, podBackupKind)
 			podRestores, noPodRestores := console.List[*velerov1.PodVolumeRestore](l, podRestoreKind)
 			uploads, noUploads := console.List[*velerov2alpha1.DataUpload](l, uploadKind)
@@ -55,6 +60,7 @@ func loadsPage() console.Page {
 				Problems: problems(noPodBackups, noPodRestores, noUploads, noDownloads)}
 			doc.PodVolumes = slices.DeleteFunc(doc.PodVolumes, func(v status.PodVolume) bool { return v.Phase.Terminal() })
 			doc.Movements = slices.DeleteFunc(doc.Movements, func(m status.Movement) bool { return m.Phase.Terminal() })
+			doc.PodVolumes, doc.Movements = status.WithPaces(doc.PodVolumes, doc.Movements, pacesOf(l), l.Now)
 			doc.Table = status.LoadTable(doc.PodVolumes, doc.Movements)
 			if doc.More = len(doc.Table.Rows) - mostLoads; doc.More > 0 {
 				doc.Table.Rows = doc.Table.Rows[:mostLoads]

@@ -34,7 +34,13 @@ type logDocument struct {
 	From       int      `json:"from"`  // number of the first line, of those that the search selects
 	Lines      []string `json:"lines"` // at most 500
 	More       bool     `json:"more"`  // there are lines after them
+	// Live is whether the run has not ended: the lines are the last ones in the log of the server, of Count so far.
+	Live    bool   `json:"live,omitempty"`
+	Count   int    `json:"count,omitempty"`
+	Problem string `json:"problem,omitempty"` // why lines may be missing
 
+	Stored         string `json:"-"` // path of what is stored of a run that has not ended; "" if nothing is
+	Asked          string `json:"-"` // "stored" of the request
 	Search         string `json:"-"`
 	Back           string `json:"-"`
 	Command        string `json:"-"`
@@ -42,11 +48,21 @@ type logDocument struct {
 	Note           string `json:"-"` // why there is none
 }
 
-// readLog returns the lines of a log from number "from" on that contain "search".
-func readLog(
-	ctx context.Context, l *console.Look, run status.Run, target velerov1.DownloadTargetKind, location string,
-) (*logDocument, error) {
-	doc := &logDocument{APIVersion: status.APIVersion, Kind: "Log", Name: run.Name, Search: l.Value("search"), From: 1,
+// logOf is a run whose log is shown.
+type logOf struct {
+	object   object
+	run      status.Run
+	since    time.Time // of the first line
+	target   velerov1.DownloadTargetKind
+	location string
+}
+
+// readLog returns the last lines of a run that has not ended. Of another, and with "stored", it returns the stored
+// lines from number "from" on. All contain "search".
+func readLog(ctx context.Context, l *console.Look, of logOf) (*logDocument, error) {
+	run := of.run
+	doc := &logDocument{APIVersion: status.APIVersion, Kind: "Log", Name: run.Name, Search: l.Value("search"),
+		Asked: l.Value("stored"), From: 1,
 		Lines: []string{}, Back: pathOf(run.Kind+"s", run.Name), Command: "cleat " + run.Kind + " logs " + run.Name}
 	if text := l.Value("from"); text != "" {
 		var err error
@@ -54,14 +70,21 @@ func readLog(
 			return nil, console.Wrong{Text: fmt.Sprintf("from=%q: want a number from 1", text)}
 		}
 	}
+	if !run.Ended() && doc.Asked == "" {
+		if run.HasLog() {
+			doc.Stored = l.Request.URL.EscapedPath() + "?stored=yes"
+		}
+		return doc, doc.readLive(ctx, l, of)
+	}
+	l.Stay()
 	if !run.HasLog() {
-		doc.Note = "The log is stored when the run has ended; the phase is " + run.Phase + "."
+		doc.Note = "There is no log; the phase is " + run.Phase + "."
 		return doc, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, logWithin)
 	defer cancel()
 	body, err := runs.NewDownloads(answerWithin).OpenTarget(ctx, clusterOf(l),
-		runs.Target{Kind: target, Name: run.Name, Location: location})
+		runs.Target{Kind: of.target, Name: run.Name, Location: of.location})
 	if errors.Is(err, runs.ErrNoFile) {
 		doc.Note = "There is no log in the object storage: " + layout.OrNone(run.FailureReason) + "."
 		return doc, nil
@@ -105,6 +128,9 @@ func (d *logDocument) read(log io.Reader) error {
 
 func (d *logDocument) link(l *console.Look, from int) string {
 	values := url.Values{"from": {strconv.Itoa(from)}}
+	if d.Asked != "" {
+		values.Set("stored", d.Asked)
+	}
 	if d.Search != "" {
 		values.Set("search", d.Search)
 	}

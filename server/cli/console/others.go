@@ -40,7 +40,8 @@ func operationsPage() console.Page {
 					notAnswered)}
 			}
 			shown := *doc
-			shown.Table = status.OperationsTable(doc.Operations.Operations, nil)
+			report := doc.Operations.Operations
+			shown.Table = status.OperationsTable(report, reportBefore(l, "operations", report))
 			return &shown, nil
 		}}
 }
@@ -188,8 +189,9 @@ func pluginPage() console.Page {
 		Document: func(_ context.Context, l *console.Look) (any, error) {
 			cluster, name := clusterOf(l), l.Request.PathValue("name")
 			type details struct {
-				report *serverreport.PluginReport
-				err    error
+				report     *serverreport.PluginReport
+				configured *pluginstatus.Configured
+				err        error
 			}
 			found, answered := console.Ask(l, "plugin/"+name, askAgain, func(ctx context.Context) details {
 				request, err := cluster.ServerStatus(ctx, answerWithin,
@@ -199,7 +201,11 @@ func pluginPage() console.Page {
 				}
 				_ = cluster.Delete(ctx, request) // see askServer
 				report, err := plugin.ReportOf(request)
-				return details{report, err}
+				if err != nil {
+					return details{err: err}
+				}
+				report = report.Only(name)
+				return details{report, plugin.Configured(ctx, cluster, report), nil}
 			})
 			doc := &pluginDocument{List: pluginstatus.NewList(&serverreport.PluginReport{}, []serverreport.Plugin{}), Name: name}
 			if !answered {
@@ -210,15 +216,16 @@ func pluginPage() console.Page {
 				doc.Problems = []string{layout.OneLine(found.err.Error())}
 				return doc, nil
 			}
-			report := found.report.Only(name)
+			report := found.report
 			if len(report.Plugins) == 0 {
 				return nil, missing("plugin", name)
 			}
-			doc.List = pluginstatus.NewList(report, report.Plugins)
+			doc.List, doc.Configured = pluginstatus.NewList(report, report.Plugins), found.configured
 			var err error
 			doc.Text, err = printed(func(w writer) error {
 				d := layout.NewDescription(w)
 				pluginstatus.PrintDetails(d, report)
+				found.configured.Print(d)
 				return d.Err()
 			})
 			return doc, err

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/internal/console"
 )
 
@@ -17,9 +19,9 @@ func templates() fs.FS {
 }
 
 // pages returns all pages, in the order of the navigation.
-func pages() []console.Page {
+func pages(a *command.App) []console.Page {
 	return []console.Page{
-		overviewPage(), queuePage(), explainPage(),
+		overviewPage(), queuePage(&queue.Forecaster{App: a}), explainPage(),
 		backupsPage(), backupPage(), backupLogPage(), cancelBackupPage(), deleteBackupPage(),
 		backupFormPage(), backupDryRunPage(), restoreFormPage(), restoreDryRunPage(),
 		contentsPage(), itemPage(), itemContentPage(), graphPage(), differencePage(),

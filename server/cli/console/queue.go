@@ -25,6 +25,8 @@ type queueDocument struct {
 
 	// Next is the backup that starts when a slot is free, unless the backup whose end frees it was in the way of others.
 	Next string `json:"next,omitempty"`
+	// Forecast is what would start next, as "queue simulate" says it; nil if nothing waits.
+	Forecast *forecast `json:"simulation,omitempty"`
 
 	Text  string       `json:"-"` // the sentence of the command
 	Table layout.Table `json:"-"`
@@ -34,7 +36,7 @@ type queueDocument struct {
 // mostQueued is the number of backups that the page of the queue lists. The document has all of them.
 const mostQueued = 200
 
-func queuePage() console.Page {
+func queuePage(f *cliqueue.Forecaster) console.Page {
 	return console.Page{Path: "/queue", Nav: "Queue", Title: "Queue", Template: "queue.html",
 		Document: func(_ context.Context, l *console.Look) (any, error) {
 			line, err := lineOf(l)
@@ -46,6 +48,9 @@ func queuePage() console.Page {
 			doc.Text = doc.QueueServer.Text(status.Taken(doc.Items), l.Now)
 			if next := status.NextInQueue(doc.Items); next != nil {
 				doc.Next = next.Name
+			}
+			if doc.Forecast, err = newForecast(l, f, line, server); err != nil {
+				return nil, err
 			}
 			shown := doc.Items[:min(mostQueued, len(doc.Items))]
 			doc.Table, doc.More = status.QueueTable(shown, l.Now), len(doc.Items)-len(shown)

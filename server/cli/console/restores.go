@@ -47,7 +47,7 @@ func restorePage() console.Page {
 			shown.Restore, shown.Details = &r, true
 			doc := newRunDocument(l, run, shown.Document(), shown.Results, shown.Operations, complete)
 			doc.Started, doc.Completed = r.Status.StartTimestamp, r.Status.CompletionTimestamp
-			doc.Waits, doc.PodVolumes, doc.Movements = waitsOf(&r), shown.PodVolumes, shown.Movements
+			doc.follow(l, &r, shown.PodVolumes, shown.Movements)
 			doc.Problems = shown.Problems
 			var err error
 			doc.Text, err = printed(shown.Print)
@@ -56,7 +56,7 @@ func restorePage() console.Page {
 }
 
 func restoreLogPage() console.Page {
-	return console.Page{Path: "/restores/{name}/log", Title: "Log of restore {name}", Template: "log.html", Still: true,
+	return console.Page{Path: "/restores/{name}/log", Title: "Log of restore {name}", Template: "log.html",
 		Document: func(ctx context.Context, l *console.Look) (any, error) {
 			cluster := clusterOf(l)
 			var r velerov1.Restore
@@ -64,7 +64,9 @@ func restoreLogPage() console.Page {
 				return nil, err
 			}
 			location, _ := cluster.LocationOf(ctx, r.Spec.BackupName) // a file that cannot be found says so
-			return readLog(ctx, l, status.RestoreRun(&r), velerov1.DownloadTargetKindRestoreLog, location)
+			console.Watch(l, restoreKind)
+			return readLog(ctx, l, logOf{&r, status.RestoreRun(&r), runs.Since(&r, r.Status.StartTimestamp),
+				velerov1.DownloadTargetKindRestoreLog, location})
 		}}
 }
 

@@ -32,6 +32,7 @@ type runDocument struct {
 	Movements  []status.Movement  `json:"dataMovements,omitempty"`
 	Describe   any                `json:"describe"`
 	Problems   []string           `json:"problems,omitempty"`
+	Pace       string             `json:"pace,omitempty"` // of the items, and the time left, while it is in progress
 	Started    *metav1.Time       `json:"started,omitempty"`
 	Completed  *metav1.Time       `json:"completed,omitempty"`
 
@@ -61,12 +62,20 @@ func newRunDocument(l *console.Look, run status.Run, describe any, found *result
 		doc.Errors, doc.Warnings = status.Causes(&found.Errors, doc.Search), status.Causes(&found.Warnings, doc.Search)
 	}
 	if operations != nil && len(operations.Owners) > 0 {
-		table := status.OperationsTable(operations, nil)
+		table := status.OperationsTable(operations, reportBefore(l, doc.Here, operations))
 		doc.Operations = &table
 	}
 	_, err := run.Cancellation()
 	doc.CanCancel = err == nil
 	return doc
+}
+
+// follow adds what is known of the run while it is in progress: its waits, and the loads of its volumes with their
+// paces, of which those of the description are some seconds old.
+func (d *runDocument) follow(l *console.Look, o metav1.Object, pods []status.PodVolume, movements []status.Movement) {
+	d.Waits = waitsOf(o)
+	d.PodVolumes, d.Movements = status.WithPaces(pods, movements, pacesOf(l), l.Now)
+	d.Pace = d.Run.Pace(pacesOf(l), string(o.GetUID()), d.Started, l.Now)
 }
 
 // Volumes returns the table of the loads of a run.

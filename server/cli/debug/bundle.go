@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/cleat-dev/cleat/server/cli/redact"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
 )
@@ -48,7 +49,7 @@ func (b *bundle) add(name string, content []byte) error {
 
 // lacks notes what could not be collected.
 func (b *bundle) lacks(what string, err error) {
-	b.problems = append(b.problems, redactText(fmt.Sprintf("%s: %v", what, err)))
+	b.problems = append(b.problems, redact.Text(fmt.Sprintf("%s: %v", what, err)))
 }
 
 // close completes the file. What it lacks is in a file of its own.

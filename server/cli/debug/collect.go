@@ -18,6 +18,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/redact"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
@@ -138,7 +139,7 @@ func redactedYAML(object any) ([]byte, error) {
 	if err := json.Unmarshal(encoded, &tree); err != nil {
 		return nil, err
 	}
-	return yaml.Marshal(redactTree(tree))
+	return yaml.Marshal(redact.Tree(tree))
 }
 
 // logs adds the logs of the containers of pods, and of their previous instances.
@@ -158,7 +159,7 @@ func (c *collector) logs(ctx context.Context, pods kubernetes.Interface, all []c
 					c.lacks(name, err)
 					continue
 				}
-				c.put(name, []byte(redactText(string(text))))
+				c.put(name, []byte(redact.Text(string(text))))
 			}
 		}
 	}
@@ -201,5 +202,5 @@ func (c *collector) runLog(ctx context.Context, d *runs.Downloads, name string, 
 	if err != nil {
 		c.lacks(name, err)
 	}
-	c.put(name, []byte(redactText(string(text))))
+	c.put(name, []byte(redact.Text(string(text))))
 }

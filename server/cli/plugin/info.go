@@ -22,7 +22,9 @@ func newInfoCommand(a *command.App) *cobra.Command {
 		Short: "Show everything about a plugin or about a file with plugins",
 		Long: "Show everything about a plugin of the running server, or with --plugin-dir of a directory: what it offers, " +
 			"which\n" +
-			"versions are used and why, what it applies to, the schema of its config, and what is wrong with it.\n" +
+			"versions are used and why, what it applies to, what it was configured with, without secrets, the schema of its " +
+			"config,\n" +
+			"and what is wrong with it.\n" +
 			"An existing FILE is started and inspected on its own, without a server.",
 		Example: "  cleat plugin info example.io/mover\n  cleat plugin info ./mover\n  cleat plugin info --plugin-dir " +
 			"./plugins example.io/mover",
@@ -33,9 +35,13 @@ func newInfoCommand(a *command.App) *cobra.Command {
 				return err
 			}
 			list := pluginstatus.NewList(report, report.Plugins)
+			list.Configured = f.configured
 			return a.Print(output, []string{"text"}, list, func() error {
 				d := layout.NewDescription(a.Out)
 				pluginstatus.PrintDetails(d, report)
+				if list.Configured != nil {
+					list.Configured.Print(d)
+				}
 				return d.Err()
 			})
 		},
@@ -68,6 +74,18 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) 
 		}
 		return nil, fmt.Errorf("there is no plugin %q; %q lists the existing ones", text, command)
 	}
+	switch {
+	case f.directory.Config != "":
+		f.configured = pluginstatus.NewConfigured(all, f.directory.File, f.directory.Config, nil, nil)
+		return all, nil
+	case f.directory.Path != "":
+		return all, nil
+	}
+	cluster, err := a.Cluster.Connect()
+	if err != nil {
+		return nil, err
+	}
+	f.configured = Configured(cmd.Context(), cluster, all)
 	return all, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
@@ -23,6 +24,8 @@ type pluginFlags struct {
 	timeout   time.Duration
 
 	policies *serverreport.PolicyReport // of the server; nil if no server was asked or it makes no report
+	// configured is what the plugins of "plugin info" were configured with; nil for a file.
+	configured *pluginstatus.Configured
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {

@@ -26,7 +26,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning/kinds"
-	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // simulateFlags are the flags of "queue simulate".
@@ -65,7 +64,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 		return err
 	}
 	defer source.Host.Close()
-	admission, name, err := f.admission(cmd.Context(), a, source.Host)
+	inForce, name, err := f.admission(cmd.Context(), a, source.Host)
 	if err != nil {
 		return err
 	}
@@ -76,10 +75,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	}
 	s := &simulation{
 		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
-		decide: func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-			outcome, err := admission.Decide(ctx, snapshot)
-			return outcome.Decision, err
-		},
+		decide: decideBy(inForce),
 	}
 	return play(cmd.Context(), a, &document, s, f.output)
 }
@@ -119,11 +115,11 @@ func (f *simulateFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// admission returns the policy to ask, and its name. It checks the configuration of the policy as a server does when it
-// starts.
+// admission returns the policies, whose admission is asked, and its name. It checks the configuration of the policy as a
+// server does when it starts.
 func (f *simulateFlags) admission(
 	ctx context.Context, a *command.App, host *pluginhost.Host,
-) (*policy.Admission, string, error) {
+) (*policy.Policies, string, error) {
 	file := *f.directory.File
 	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // not used here
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
@@ -151,10 +147,7 @@ func (f *simulateFlags) admission(
 		}
 	}
 	inForce, err := policy.New(&file, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
-	if err != nil {
-		return nil, "", err
-	}
-	return inForce.Admission, name, nil
+	return inForce, name, err
 }
 
 func newSimulateCommand(a *command.App) *cobra.Command {

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -40,14 +41,15 @@ func newCancelCommand(a *command.App) *cobra.Command {
 }
 
 func newLogsCommand(a *command.App) *cobra.Command {
-	cmd := runs.NewLogsCommand(a, "restore", velerov1.DownloadTargetKindRestoreLog,
-		func(ctx context.Context, cluster *command.Cluster, name string) (status.Run, string, error) {
+	cmd := runs.NewLogsCommand(a, "restore",
+		func(ctx context.Context, cluster *command.Cluster, name string) (runs.LogOf, error) {
 			var r velerov1.Restore
 			if err := cluster.Get(ctx, cluster.Key(name), &r); err != nil {
-				return status.Run{}, "", err
+				return runs.LogOf{}, err
 			}
 			location, _ := cluster.LocationOf(ctx, r.Spec.BackupName) // a file that cannot be found says so
-			return status.RestoreRun(&r), location, nil
+			return runs.LogOf{Object: runs.Restore(&r), Target: velerov1.DownloadTargetKindRestoreLog,
+				Began: r.Status.StartTimestamp, Location: location}, nil
 		})
 	cmd.ValidArgsFunction = getter().Complete(a)
 	return cmd
@@ -83,6 +85,10 @@ func Describe(
 	var downloads velerov2alpha1.DataDownloadList
 	description.Problems = append(description.Problems, files.List(ctx, &downloads, velerov1.RestoreNameLabel, r.Name)...)
 	description.Movements = status.MovementsOfRestore(downloads.Items)
+	now := time.Now()
+	description.PodVolumes, description.Movements = status.WithPaces(description.PodVolumes,
+		description.Movements, nil, now)
+	description.Pace = run.Pace(nil, "", r.Status.StartTimestamp, now)
 	description.Operations, problems = files.LoadOperations(ctx, run, r.UID, location)
 	description.Problems = append(description.Problems, problems...)
 	return description

@@ -29,6 +29,7 @@ type BackupDescription struct {
 	Volumes    []volumes.VolumeInfo // nil unless they were loaded
 	PodVolumes []PodVolume
 	Movements  []Movement
+	Pace       string // of the items, while they are backed up; "" if it is not known
 	Deletions  []DeletionAttempt
 	Problems   []string // errors while the description was composed
 }
@@ -54,6 +55,9 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 		d.Gap()
 		d.Pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items backed up", strconv.Itoa(p.ItemsBackedUp)})
+		if doc.Pace != "" {
+			d.Pairs([2]string{"Pace", doc.Pace})
+		}
 		if b.Status.CompletionTimestamp != nil && b.Status.FormatVersion >= manifest.FormatVersion {
 			d.Pairs([2]string{"Manifest", fmt.Sprintf("%s (cleat manifest ls %s)", layout.Count(p.ItemsBackedUp, "item"),
 				b.Name)})

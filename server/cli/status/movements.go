@@ -3,6 +3,9 @@ package status
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -16,7 +19,10 @@ type Movement struct {
 	Phase     velerov1.LoadPhase    `json:"phase,omitempty"`
 	Progress  velerov1.LoadProgress `json:"progress"`
 	// Message is the reason why the load waits, or why it has failed.
-	Message string `json:"message,omitempty"`
+	Message string       `json:"message,omitempty"`
+	UID     types.UID    `json:"uid,omitempty"` // of the load
+	Started *metav1.Time `json:"started,omitempty"`
+	Pace    *Pace        `json:"pace,omitempty"` // while its data is moved; nil if it is not known
 }
 
 // MovementsOfBackup returns the DataUploads that have not moved their data. The others are among the CSI snapshots of
@@ -25,7 +31,7 @@ func MovementsOfBackup(loads []velerov2alpha1.DataUpload) (all []Movement) {
 	for i := range loads {
 		l := &loads[i]
 		all = append(all, Movement{l.Spec.SourceNamespace, l.Spec.SourcePVC, l.Spec.DataMover, l.Status.Phase,
-			l.Status.Progress, l.Status.Message})
+			l.Status.Progress, l.Status.Message, l.UID, l.Status.StartTimestamp, nil})
 	}
 	return slices.DeleteFunc(all, Movement.completed)
 }
@@ -35,7 +41,7 @@ func MovementsOfRestore(loads []velerov2alpha1.DataDownload) (all []Movement) {
 	for i := range loads {
 		l := &loads[i]
 		all = append(all, Movement{l.Spec.TargetVolume.Namespace, l.Spec.TargetVolume.PVC, l.Spec.DataMover, l.Status.Phase,
-			l.Status.Progress, l.Status.Message})
+			l.Status.Progress, l.Status.Message, l.UID, l.Status.StartTimestamp, nil})
 	}
 	return slices.DeleteFunc(all, Movement.completed)
 }
@@ -46,7 +52,7 @@ func (m Movement) completed() bool { return m.Phase == velerov1.LoadPhaseComplet
 func asPodVolumes(movements []Movement) (all []PodVolume) {
 	for _, m := range movements {
 		all = append(all, PodVolume{Pod: m.Namespace, Volume: m.Claim, Uploader: m.DataMover, Phase: m.Phase,
-			Progress: m.Progress, Message: m.Message})
+			Progress: m.Progress, Message: m.Message, UID: m.UID, Started: m.Started, Pace: m.Pace})
 	}
 	return all
 }

@@ -3,14 +3,17 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
@@ -25,7 +28,8 @@ type Overview struct {
 	Unprotected int             `json:"unprotected"` // namespaces without a Completed backup since then
 	Namespaces  []Protection    `json:"namespaces"`  // the unprotected ones first
 	Schedules   []ScheduleState `json:"schedules"`
-	Running     int             `json:"running"` // backups, as in Queue
+	Volumes     *VolumeOverview `json:"volumes,omitempty"` // absent if the claims could not be listed
+	Running     int             `json:"running"`           // backups, as in Queue
 	Ready       int             `json:"ready"`
 	Waiting     int             `json:"waiting"`
 	Locations   []LocationState `json:"locations"`
@@ -70,7 +74,8 @@ type LocationState struct {
 type OverviewOf struct {
 	Namespace  string
 	Since      time.Duration
-	Namespaces []string // of the cluster
+	Namespaces []string               // of the cluster
+	Claims     []types.NamespacedName // that are bound
 	Backups    []*velerov1.Backup
 	Schedules  []*velerov1.Schedule
 	Locations  []*velerov1.BackupStorageLocation
@@ -229,4 +234,96 @@ func (s *ScheduleState) trouble(schedule *velerov1.Schedule, now time.Time) []st
 	default:
 		return nil
 	}
+}
+
+// AddServer adds what is wrong with the policies and plugins that a server reports, which may be nil.
+func (o *Overview) AddServer(policies []serverreport.Policy, plugins *serverreport.PluginReport) {
+	for i := range policies {
+		p := &policies[i]
+		if !p.Working() {
+			o.Trouble = append(o.Trouble, fmt.Sprintf("Policy %s (%s) fails: %s", layout.OneLine(p.Plugin),
+				layout.OneLine(p.Kind), layout.OneLine(p.Message)))
+		}
+	}
+	if plugins == nil {
+		return
+	}
+	for i := range plugins.Plugins {
+		p := &plugins.Plugins[i]
+		if p.Status == serverreport.Quarantined {
+			o.Trouble = append(o.Trouble, fmt.Sprintf("Plugin %s is quarantined: %s",
+				layout.OneLine(cmp.Or(p.Name, p.File)), layout.OneLine(p.Reason)))
+		}
+	}
+}
+
+// ScheduleStateTable returns the table of schedules with their last good backups.
+func ScheduleStateTable(schedules []ScheduleState) layout.Table {
+	t := layout.Table{Head: []string{"NAME", "STATUS", "DUE", "LAST GOOD BACKUP", "NEXT RUN", "NOTE"}}
+	for i := range schedules {
+		s := &schedules[i]
+		good, note := "never", ""
+		if s.LastGood != nil {
+			good = s.Backup + ", " + layout.FormatTime(s.LastGood)
+		}
+		switch {
+		case s.Paused:
+			note = "paused"
+		case s.Late:
+			note = "late"
+		}
+		t.Rows = append(t.Rows, []string{s.Name, s.Phase, layout.OneLine(s.Schedule), good, layout.TimeOr(s.Next, "none"),
+			note})
+	}
+	return t
+}
+
+// Print writes the overview as text.
+func (o *Overview) Print(w io.Writer, now time.Time) error {
+	d := layout.NewDescription(w)
+	for _, text := range slices.Concat(o.Trouble, o.Problems) {
+		d.Line("%s", layout.OneLine(text))
+	}
+	d.Line("%s running, %d about to start, %d waiting.", layout.Count(o.Running, "backup"), o.Ready, o.Waiting)
+	d.Line("%s of %d without a Completed backup in the last %s.", layout.Count(o.Unprotected, "namespace"),
+		len(o.Namespaces), o.Since)
+	if v := o.Volumes; v != nil {
+		d.Line("%s of %d without one; of %d it is not known.", layout.Count(v.Unprotected, "volume"), v.Claims, v.Unknown)
+		if v.Problem != "" {
+			d.Line("%s", layout.OneLine(v.Problem))
+		}
+	}
+	table := func(head string, t layout.Table) {
+		if len(t.Rows) == 0 {
+			return
+		}
+		var text strings.Builder
+		_ = t.Print(&text) // to memory
+		d.Gap()
+		d.Section(head, func() { d.Text(text.String()) })
+	}
+	namespaces := layout.Table{Head: []string{"NAMESPACE", "LAST BACKUP", "AGE"}}
+	for i := range o.Namespaces {
+		p := &o.Namespaces[i]
+		if p.Protected {
+			continue
+		}
+		age := none
+		if p.Completed != nil {
+			age = layout.Ago(*p.Completed, now)
+		}
+		namespaces.Rows = append(namespaces.Rows, []string{p.Namespace, cmp.Or(p.Backup, none), age})
+	}
+	table("Namespaces without a backup", namespaces)
+	if o.Volumes != nil {
+		table("Volumes without a backup", VolumeTable(o.Volumes.Items, now))
+	}
+	table("Schedules", ScheduleStateTable(o.Schedules))
+	locations := layout.Table{Head: []string{"NAME", "PHASE", "NOTE"}}
+	for i := range o.Locations {
+		l := &o.Locations[i]
+		locations.Rows = append(locations.Rows, []string{l.Name, l.Phase, l.Message})
+	}
+	table("Locations", locations)
+	return d.Err()
 }

@@ -1,10 +1,14 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -20,7 +24,10 @@ type PodVolume struct {
 	// Incremental is how many bytes of a backup are new.
 	Incremental int64 `json:"incrementalBytes,omitempty"`
 	// Message is the reason why the load waits, or why it has failed.
-	Message string `json:"message,omitempty"`
+	Message string       `json:"message,omitempty"`
+	UID     types.UID    `json:"uid,omitempty"` // of the load
+	Started *metav1.Time `json:"started,omitempty"`
+	Pace    *Pace        `json:"pace,omitempty"` // while its data is moved; nil if it is not known
 }
 
 // PodVolumesOfBackup returns the loads of a backup.
@@ -29,7 +36,7 @@ func PodVolumesOfBackup(loads []velerov1.PodVolumeBackup) (all []PodVolume) {
 		l := &loads[i]
 		all = append(all, PodVolume{
 			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase,
-			l.Status.Progress, l.Status.IncrementalBytes, l.Status.Message,
+			l.Status.Progress, l.Status.IncrementalBytes, l.Status.Message, l.UID, l.Status.StartTimestamp, nil,
 		})
 	}
 	return all
@@ -41,7 +48,7 @@ func PodVolumesOfRestore(loads []velerov1.PodVolumeRestore) (all []PodVolume) {
 		l := &loads[i]
 		all = append(all, PodVolume{
 			l.Spec.Pod.Namespace + "/" + l.Spec.Pod.Name, l.Spec.Volume, string(l.Spec.UploaderType), l.Status.Phase,
-			l.Status.Progress, 0, l.Status.Message,
+			l.Status.Progress, 0, l.Status.Message, l.UID, l.Status.StartTimestamp, nil,
 		})
 	}
 	return all
@@ -49,18 +56,22 @@ func PodVolumesOfRestore(loads []velerov1.PodVolumeRestore) (all []PodVolume) {
 
 // text returns the name of the volume with its size, its progress, or its message.
 func (v *PodVolume) text() string {
-	p := v.Progress
+	p, pace := v.Progress, v.Pace.text()
+	if pace != "" {
+		pace = "; " + pace
+	}
 	switch {
 	case v.Message != "" && v.waits():
 		return fmt.Sprintf("%s (waits: %s)", v.Volume, v.Message)
 	case v.Phase == velerov1.LoadPhasePrepared:
-		return v.Volume + " (waits: its node moves as many volumes at once as it may)"
+		return v.Volume + " (waits: " + movesAtOnce + ")"
 	case v.Message != "" && v.Phase == velerov1.LoadPhaseFailed:
 		return fmt.Sprintf("%s (%s)", v.Volume, v.Message)
 	case v.Message != "" && v.Phase == velerov1.LoadPhaseInProgress:
-		return fmt.Sprintf("%s (%.2f%%; %s)", v.Volume, float64(p.BytesDone)/float64(max(1, p.TotalBytes))*100, v.Message)
+		return fmt.Sprintf("%s (%.2f%%%s; %s)", v.Volume, float64(p.BytesDone)/float64(max(1, p.TotalBytes))*100, pace,
+			v.Message)
 	case v.Phase == velerov1.LoadPhaseInProgress && p.TotalBytes > 0:
-		return fmt.Sprintf("%s (%.2f%%)", v.Volume, float64(p.BytesDone)/float64(p.TotalBytes)*100)
+		return fmt.Sprintf("%s (%.2f%%%s)", v.Volume, float64(p.BytesDone)/float64(p.TotalBytes)*100, pace)
 	case v.Phase == velerov1.LoadPhaseCompleted && v.Incremental > 0:
 		return fmt.Sprintf("%s (size: %d, incremental size: %d)", v.Volume, p.TotalBytes, v.Incremental)
 	case v.Phase == velerov1.LoadPhaseCompleted && p.TotalBytes > 0:
@@ -164,10 +175,25 @@ func loadsByPhase(loads []PodVolume, details bool) map[string]any {
 
 // LoadTable returns the table of the loads of a run.
 func LoadTable(pods []PodVolume, movements []Movement) layout.Table {
-	t := layout.Table{Head: []string{"NAME", "OF", "PHASE", "BY"}}
+	t := layout.Table{Head: []string{"NAME", "OF", "PHASE", "DONE", "RATE", "LEFT", "BY", "NOTE"}}
 	for _, v := range slices.Concat(pods, asPodVolumes(movements)) {
-		t.Rows = append(t.Rows, []string{layout.OneLine(v.text()), v.Pod, PhaseOrNew(string(v.Phase)),
-			layout.OneLine(moverOr(v.Uploader))})
+		rate, left := none, none
+		if v.Pace != nil {
+			rate, left = pace{float64(v.Pace.BytesPerSecond), true}.text("bytes"), cmp.Or(v.Pace.Left, none)
+		}
+		why := v.Message
+		if v.Phase == velerov1.LoadPhasePrepared && why == "" {
+			why = movesAtOnce
+		}
+		if v.Phase == velerov1.LoadPhaseCompleted {
+			why = ""
+		}
+		t.Rows = append(t.Rows, []string{layout.OneLine(v.Volume), layout.OneLine(v.Pod), PhaseOrNew(string(v.Phase)),
+			amount(v.Progress.BytesDone, v.Progress.TotalBytes, "bytes"), rate, left, layout.OneLine(moverOr(v.Uploader)),
+			layout.OneLine(why)})
 	}
 	return t
 }
+
+// movesAtOnce is what a load waits for that is prepared.
+const movesAtOnce = "its node moves as many volumes at once as it may"

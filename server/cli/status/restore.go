@@ -44,6 +44,7 @@ type RestoreDescription struct {
 	Volumes    []volumes.RestoreVolumeInfo `json:"volumes,omitempty"`
 	PodVolumes []PodVolume                 `json:"podVolumes,omitempty"`
 	Movements  []Movement                  `json:"dataMovements,omitempty"`
+	Pace       string                      `json:"pace,omitempty"` // of the items, while they are restored
 	// Order is that of the items: while the restore is at work, and with details.
 	Order    *outcome.Plan `json:"order,omitempty"`
 	Problems []string      `json:"problems,omitempty"` // errors while the document was composed
@@ -83,6 +84,9 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 		d.Gap()
 		d.Pairs([2]string{"Total items to be restored", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items restored", strconv.Itoa(p.ItemsRestored)})
+		if doc.Pace != "" {
+			d.Pairs([2]string{"Pace", doc.Pace})
+		}
 	}
 	PrintOrder(d, doc.Order, doc.Details || !doc.AtWork)
 	d.Gap()

@@ -21,6 +21,30 @@ type Simulation struct {
 	Stuck      []string `json:"stuck,omitempty"` // backups that never start
 }
 
+// SimulationTable returns the table of the backups that start in a simulation, each with when it starts and what it
+// waits for until then.
+func SimulationTable(s *Simulation) layout.Table {
+	t := layout.Table{Head: []string{"ORDER", "NAME", "STARTS", "UNTIL THEN"}}
+	starts, why := "now", map[string]string{}
+	for i := range s.Rounds {
+		r := &s.Rounds[i]
+		if r.After != "" {
+			starts += ", " + r.After + " later"
+		}
+		for _, name := range r.Starts {
+			t.Rows = append(t.Rows, []string{strconv.Itoa(len(t.Rows) + 1), name, starts, why[name]})
+		}
+		for j := range r.Waiting {
+			why[r.Waiting[j].Name] = layout.OneLine(r.Waiting[j].Message)
+		}
+		starts = "when " + r.Ends + " has ended"
+	}
+	for _, name := range s.Stuck {
+		t.Rows = append(t.Rows, []string{"-", name, "never", why[name]})
+	}
+	return t
+}
+
 // Round lists the events until the next backup ends.
 type Round struct {
 	Round   int      `json:"round"`

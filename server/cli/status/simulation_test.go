@@ -21,3 +21,16 @@ func TestRoundOfManyIsShort(t *testing.T) {
 	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
 	require.NotContains(t, out.String(), "\x1b")
 }
+
+// TestSimulationTable has backups that start now, later, and never.
+func TestSimulationTable(t *testing.T) {
+	t.Parallel()
+	table := SimulationTable(&Simulation{Rounds: []Round{
+		{Starts: []string{"a"}, Waiting: []Waiter{{Name: "b", Message: "the limit\nis reached"}, {Name: "c", Message: "no"}},
+			Ends: "a"},
+		{Starts: []string{"b"}, Waiting: []Waiter{{Name: "c", Message: "never"}}, Ends: "b"},
+		{After: "2h0m0s", Waiting: []Waiter{{Name: "c", Message: "never"}}},
+	}, Stuck: []string{"c"}})
+	require.Equal(t, [][]string{{"1", "a", "now", ""}, {"2", "b", "when a has ended", "the limit is reached"},
+		{"-", "c", "never", "never"}}, table.Rows)
+}

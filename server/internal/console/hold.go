@@ -47,7 +47,8 @@ type shelf struct {
 
 // Hold returns what a viewer has open under a key. The first look has it opened in the background, and again if it is
 // open in another version; what opens it may not use the look. While it is being opened the error is ErrOpening, and an
-// open page is made again when it is open. The value may be used until release is called.
+// open page is made again when it is open, and whenever a value that is a Changer has changed. The value may be used
+// until release is called.
 func Hold[T io.Closer](l *Look, key, version string, open func(context.Context) (T, error)) (value T, release func(),
 	err error,
 ) {
@@ -87,6 +88,12 @@ func Hold[T io.Closer](l *Look, key, version string, open func(context.Context) 
 	}), nil
 }
 
+// Changer is a value that changes while it is open.
+type Changer interface {
+	// OnChange sets the function to call after changes.
+	OnChange(changed func())
+}
+
 // Drop closes what a viewer has open under a key, when the looks at it have ended.
 func Drop(l *Look, key string) {
 	l.shelf.drop(func(h *held) bool { return h.of == l.Viewer && h.key == key })
@@ -123,6 +130,9 @@ func (s *shelf) find(v *Viewer, key, version string, open func(context.Context) 
 	s.all = append(s.all, h)
 	go func() {
 		value, err := open(ctx)
+		if changer, ok := value.(Changer); ok && err == nil {
+			changer.OnChange(h.wake)
+		}
 		s.mu.Lock()
 		h.used = time.Now()
 		if h.err = err; err == nil {
@@ -163,7 +173,7 @@ func (s *shelf) makeRoom(v *Viewer) ([]io.Closer, error) {
 		return nil, nil
 	}
 	if out == nil {
-		return nil, fmt.Errorf("%d pages like this one are open, and each needs a file of its own: close some of them, and "+
+		return nil, fmt.Errorf("%d pages like this one are open, and each keeps a file or a stream: close some of them, and "+
 			"load this page again", len(s.all))
 	}
 	return s.take(out), nil

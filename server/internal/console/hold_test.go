@@ -168,3 +168,50 @@ func TestHoldWhileItOpens(t *testing.T) {
 	<-dropped.opened
 	require.Eventually(t, func() bool { return opened.Load() == before }, time.Minute, time.Millisecond)
 }
+
+// changer is a thing that tells of its changes.
+type changer struct {
+	thing
+	changed func()
+}
+
+// OnChange implements Changer.
+func (c *changer) OnChange(changed func()) { c.changed = changed }
+
+// TestHoldAChanger wakes an open page.
+func TestHoldAChanger(t *testing.T) {
+	t.Parallel()
+	l, end, _, opened := holder(t, &shelf{})
+	defer end()
+	value, release, err := Hold(l, "a", "1", func(context.Context) (*changer, error) {
+		opened.Add(1)
+		return &changer{thing: thing{opened}}, nil
+	})
+	require.NoError(t, err)
+	defer release()
+	woken := make(chan struct{}, 1)
+	defer l.sources[0].listen(woken)()
+	for len(woken) > 0 { // it was opened
+		<-woken
+	}
+	value.changed()
+	select {
+	case <-woken:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the page was not woken")
+	}
+}
+
+// TestKeep keeps something until nobody has looked for a while.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	l, end, _, _ := holder(t, &shelf{})
+	defer end()
+	first := Keep(l, "a", func() *int { return new(1) })
+	require.Same(t, first, Keep(l, "a", func() *int { return new(2) }))
+	l.sweep()
+	require.Same(t, first, Keep(l, "a", func() *int { return new(3) }))
+	l.memory["a"].used = time.Now().Add(-2 * feedIdle)
+	l.sweep()
+	require.Equal(t, 4, *Keep(l, "a", func() *int { return new(4) }))
+}

@@ -15,6 +15,8 @@ const (
 	gather = 250 * time.Millisecond
 	// tick is how often an open page is made again without a change, because ages and times left pass.
 	tick = 30 * time.Second
+	// forever is longer than anybody looks.
+	forever = 1000 * time.Hour
 	// writeWithin is the longest time for sending a part of a page.
 	writeWithin = 30 * time.Second
 )
@@ -52,8 +54,12 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 			}
 			return
 		}
+		most := cmp.Or(now.again, tick)
+		if now.stays {
+			now.sources, most = nil, forever
+		}
 		hear(heard, now.sources, woken)
-		if !pause(l, who, woken, cmp.Or(now.again, tick)) {
+		if !pause(l, who, woken, most) {
 			return
 		}
 	}

@@ -36,10 +36,14 @@ type Look struct {
 
 	sources []source      // what the page was made of
 	again   time.Duration // after which an open page is made again; 0 for the usual time
+	stays   bool          // the page does not change any more
 }
 
 // Again has an open page made again after a time, for what no feed tells.
 func (l *Look) Again(after time.Duration) { l.again = after }
+
+// Stay has an open page stay as it is now.
+func (l *Look) Stay() { l.stays = true }
 
 // made notes that the page was made of s.
 func (l *Look) made(s source) { l.sources = append(l.sources, s) }

@@ -155,7 +155,7 @@ func (s *Server) show(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 		return
 	}
 	v := s.view(l.Request, page, l.Viewer, who)
-	v.Doc = doc
+	v.Doc, v.Live = doc, v.Live && !l.stays
 	s.write(w, http.StatusOK, s.pages.parsed[page.Path], v)
 }
 

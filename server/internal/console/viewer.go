@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -27,8 +29,9 @@ const (
 // Viewer is a person who looks. Its client has exactly the rights of that person.
 type Viewer struct {
 	client.WithWatch
-	Namespace string // of the server
-	User      string // as the API server calls it; "" if it does not say
+	Namespace string                    // of the server
+	Pods      corev1client.PodInterface // of that namespace, for their logs
+	User      string                    // as the API server calls it; "" if it does not say
 
 	key     string
 	pool    *pool
@@ -40,6 +43,7 @@ type Viewer struct {
 	mu        sync.Mutex
 	feeds     map[string]*feed
 	questions map[string]*question
+	memory    map[string]*kept
 	open      int  // pages that are kept current
 	leaving   bool // the viewer ends with the last open page
 	used      time.Time
@@ -64,6 +68,30 @@ func Watch(l *Look, kind Kind) {
 	f := l.feed(kind)
 	f.touch()
 	l.made(f)
+}
+
+// kept is something that a viewer keeps between looks.
+type kept struct {
+	value any
+	used  time.Time
+}
+
+// Keep returns what a viewer keeps between looks under a key. The first look makes it; it is dropped when nobody has
+// looked for a while.
+func Keep[T any](l *Look, key string, first func() T) T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.memory == nil {
+		l.memory = map[string]*kept{}
+	}
+	k := l.memory[key]
+	if k == nil {
+		k = &kept{value: first()}
+		l.memory[key] = k
+	}
+	k.used = time.Now()
+	value, _ := k.value.(T) // a key has one type
+	return value
 }
 
 func (v *Viewer) feed(kind Kind) *feed {
@@ -97,11 +125,12 @@ func (v *Viewer) in(kind Kind) string {
 }
 
 // May asks the API server whether the viewer may do something in the namespace of the server. It returns nil, or a
-// Refusal that says what they may not do.
+// Refusal that says what they may not do. resource may have a part, as in "pods/log".
 func (v *Viewer) May(ctx context.Context, verb, group, resource, name string) error {
+	of, part, _ := strings.Cut(resource, "/")
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: v.Namespace, Verb: verb, Group: group, Resource: resource, Name: name},
+			Namespace: v.Namespace, Verb: verb, Group: group, Resource: of, Subresource: part, Name: name},
 	}}
 	if err := v.Create(ctx, review); err != nil {
 		return fmt.Errorf("ask whether you may %s %s: %w", verb, resource, err)
@@ -161,6 +190,7 @@ func (v *Viewer) sweep() bool {
 		}
 		return idle
 	})
+	maps.DeleteFunc(v.memory, func(_ string, k *kept) bool { return time.Since(k.used) > feedIdle })
 	maps.DeleteFunc(v.questions, func(_ string, q *question) bool { return q.idle(feedIdle) })
 	return v.open > 0 || time.Since(v.used) < viewerIdle
 }
@@ -200,8 +230,13 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
+	core, err := corev1client.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
 	viewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, key: key, pool: &v.pool, shelf: &v.shelf, recheck: v.recheck,
+	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, Pods: core.Pods(v.namespace), key: key, pool: &v.pool,
+		shelf: &v.shelf, recheck: v.recheck,
 		ctx: viewing, feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
 	viewer.expire = sync.OnceFunc(func() {
 		stop()

@@ -84,6 +84,8 @@ func TestAcceptConsole_Rights(t *testing.T) {
 	}
 	require.Contains(t, all.get("/").text, elsewhere.Name)
 	require.Contains(t, one.get("/").text, "you may not list namespaces")
+	require.Contains(t, one.get("/").text, "you may not list persistentvolumeclaims")
+	require.Contains(t, one.get("/backups/"+secret+"/log").text, "you may not get pods/log")
 	for _, path := range []string{"/queue", "/backups"} {
 		require.Contains(t, all.get(path).text, secret)
 		require.Contains(t, one.get(path).text, secret)

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +28,9 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
 	shop := s.Workload(3)
+	claim := s.BoundClaim("data-of-"+shop, shop, "data", "Delete")
+	t.Cleanup(func() { s.DropVolume("data-of-" + shop) })
+	require.NotNil(t, claim)
 	user := open(t, s).user()
 	queue := user.events("/queue")
 	queue.until("No backup is running or waiting.")
@@ -47,9 +52,21 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(s.Must("queue", "-o", "json")), &printed))
 	require.Equal(t, "orders", shown["next"])
 	delete(shown, "next")
+	delete(shown, "simulation")
 	delete(shown, "policy") // the server is asked about it every minute
 	delete(printed, "policy")
 	require.Equal(t, printed, shown)
+	for query, want := range map[string][]string{
+		"":                      {"orders", "when held has ended", "the limit of 1 running backup is reached"},
+		"?namespaces=" + shop:   {"a-new-backup", "It would start when orders has ended"},
+		"?namespaces=elsewhere": {"It would start when orders has ended"},
+	} {
+		s.Eventually("the forecast is there", logHas(user, "/queue"+query, "order in which they would start"))
+		for _, text := range want {
+			require.Contains(t, user.get("/queue"+query).text, text, query)
+		}
+	}
+	require.Equal(t, http.StatusBadRequest, user.get("/queue?namespaces=a+b").code)
 
 	require.NoError(t, s.Client.Get(t.Context(), s.Key("held"), held))
 	before := held.DeepCopy()
@@ -73,11 +90,22 @@ func TestAcceptConsole_Documents(t *testing.T) {
 	}
 	s.Eventually("the log is there", logHas(user, "/backups/orders/log", "level="))
 	require.Contains(t, user.get("/backups/orders/log?search=no+such+line").text, "There is no such line.")
+	require.NotContains(t, user.get("/backups/orders/log").text, "sse-connect", "it does not change any more")
 	require.Equal(t, http.StatusBadRequest, user.get("/backups/orders/log?from=0").code)
 	require.Contains(t, user.get("/restores/again").text, "cleat restore describe again --details")
 	var overview map[string]any // the page shows some hundred namespaces
 	require.Equal(t, http.StatusOK, user.json("/", &overview).code)
 	require.Contains(t, fmt.Sprint(overview["namespaces"]), shop)
+	// its volume has no data in the backup, as the command says too
+	const without = `"namespace":"%s","claim":"data","known":true,"backup":"orders"`
+	s.Eventually("the volumes are known", func(context.Context) (bool, error) {
+		var page struct{ Volumes json.RawMessage }
+		user.json("/", &page)
+		var compact bytes.Buffer
+		err := json.Compact(&compact, page.Volumes)
+		return strings.Contains(compact.String(), fmt.Sprintf(without, shop)), err
+	})
+	require.Regexp(t, `(?m)^ +`+shop+` +data +orders .*$`, s.Must("overview", "--since", "1h"))
 	s.Eventually("the server has answered", logHas(user, "/plugins/cleat.dev%2Fs3", "ObjectStore"))
 	require.Equal(t, http.StatusNotFound, user.get("/backups/missing").code)
 	require.Equal(t, http.StatusNotFound, user.get("/nowhere").code)
@@ -158,6 +186,25 @@ func TestAcceptConsole_Markup(t *testing.T) {
 	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "odd"}, Spec: velerov1.ScheduleSpec{Schedule: evil},
 		Status: velerov1.ScheduleStatus{Phase: velerov1.SchedulePhaseFailedValidation, ValidationErrors: []string{evil}}}))
+	load := &velerov1.PodVolumeBackup{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "load"},
+		Spec: velerov1.PodVolumeBackupSpec{Node: "none", Volume: evil, UploaderType: "kopia"},
+		Status: velerov1.PodVolumeBackupStatus{LoadStatus: velerov1.LoadStatus{Phase: velerov1.LoadPhaseInProgress,
+			Message: evil, StartTimestamp: &metav1.Time{Time: time.Now().Add(-10 * time.Second)},
+			Progress: velerov1.LoadProgress{BytesDone: 50 << 20, TotalBytes: 500 << 20}}}}
+	load.Spec.Pod.Namespace, load.Spec.Pod.Name = "shop", "web-0"
+	require.NoError(t, s.Client.Create(t.Context(), load))
+	// the pod of a server says where its configuration is
+	pod := serverPod(s, "configured", "--config", "/etc/cleat/cleat.yaml")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/etc/cleat"}}
+	s.Eventually("the pod is created", func(ctx context.Context) (bool, error) {
+		return s.Client.Create(ctx, pod) == nil, nil
+	})
+	require.NoError(t, s.Client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "settings"}, Data: map[string]string{
+			"cleat.yaml": "apiVersion: cleat.dev/v1\nbackups: {admission: {plugin: cleat.dev/priority, config: " +
+				"{password: S3CRET, note: " + string(text) + "}}}\n"}}))
 	user := open(t, s).user()
 	s.Serve()
 	s.Available()
@@ -176,18 +223,26 @@ func TestAcceptConsole_Markup(t *testing.T) {
 		require.NotContains(t, page, "<img", path)
 		require.Empty(t, events.FindString(values.ReplaceAllString(page, `""`)), path)
 	}
-	for _, path := range append(paths("stock"), "/queue/waits", "/schedules/odd",
+	const configured = "/plugins/cleat.dev%2Fpriority"
+	s.Eventually("the configuration is there", logHas(user, configured, "key cleat.yaml of ConfigMap settings"))
+	require.Contains(t, user.get(configured).text, "(left-out)")
+	require.NotContains(t, user.get(configured).text+user.get(configured, "Accept", "application/json").text, "S3CRET")
+	require.Contains(t, s.Must("plugin", "info", "cleat.dev/priority"), "password\": \"(left-out)")
+	for _, path := range append(paths("stock"), "/queue/waits", "/schedules/odd", configured,
+		"/queue?namespaces="+url.QueryEscape(evil), "/queue?namespaces=a",
 		"/backups/stock?search="+url.QueryEscape(evil),
 		"/backups?search="+url.QueryEscape(evil)+"&phase="+url.QueryEscape(evil), "/?since="+url.QueryEscape(evil),
 		"/backups/"+url.PathEscape(evil), "/backups/stock/log?search="+url.QueryEscape("<script>")) {
 		check(path, user.get(path).text)
 	}
 	for path, where := range map[string]string{"/backups/stock": "Errors by cause", "/backups/stock/log": "level=info",
-		"/schedules/odd": "Last good backup", "/": "In trouble"} {
+		"/schedules/odd": "Last good backup", "/": "In trouble", configured: "Configured with",
+		"/loads": "50.0 MiB of 500.0 MiB"} {
 		page := user.get(path).text
 		require.Contains(t, page, where)
 		require.Contains(t, page, "&lt;script&gt;alert(", path)
 	}
+	require.Regexp(t, `<td>\d\.\d MiB/s</td><td>\d+(s|m|m\d+s)</td>`, user.get("/loads").text)
 	check("events", user.events("/backups/stock").until("&lt;script&gt;alert("))
 }
 

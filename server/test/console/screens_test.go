@@ -121,17 +121,22 @@ func newGallery(t *testing.T) *gallery {
 		{filepath.Base(s.BucketDir), "backups"}, {due, "0 3 * * *"}}}
 }
 
-// console opens a console that knows no namespaces but those of the gallery: other tests have theirs on the same
-// cluster.
+// console opens a console that knows no namespaces and claims but those of the gallery: other tests have theirs on the
+// same cluster.
 func (g *gallery) console() *console {
 	g.T.Helper()
 	gate := &site.Gate{Answer: func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/api/v1/namespaces" {
-			query := r.URL.Query()
+		query := r.URL.Query()
+		switch r.URL.Path {
+		case "/api/v1/namespaces":
 			query.Set("labelSelector", fmt.Sprintf("kubernetes.io/metadata.name in (default,%s,%s,%s-2)", g.Namespace, g.shop,
 				g.shop))
-			r.URL.RawQuery = query.Encode()
+		case "/api/v1/persistentvolumeclaims":
+			query.Set("fieldSelector", "metadata.namespace="+g.shop)
+		default:
+			return false
 		}
+		r.URL.RawQuery = query.Encode()
 		return false
 	}}
 	kubeconfig, _ := gate.Behind(g.T, g.Cluster)
@@ -148,7 +153,7 @@ var (
 // settled is true when an open page shows what it has, and waits for nothing.
 const settled = `document.readyState === "complete" &&
 	(window.feeds || []).every(f => f.came || f.readyState === EventSource.CLOSED) &&
-	!/being fetched|not answered yet|no answer within|still being read/.test(document.body.innerText)`
+	!/being fetched|not answered yet|no answer within|being read|being simulated/.test(document.body.innerText)`
 
 // settle opens a page and waits until it shows what it has.
 func (b *browser) settle(path string) {

@@ -274,8 +274,11 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	r.Finalizers = append(r.Finalizers, "restores.velero.io/external-resources-finalizer")
 	require.NoError(t, c.Update(t.Context(), r))
 	other := &site.Site{T: t, Cluster: cluster, Client: c, Namespace: "other", Kubeconfig: cluster.Kubeconfig}
+	// The other one is in a namespace that is not its own, with a console.
+	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
 	other.Must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop,
-		"--use-node-agent")
+		"--use-node-agent", "--use-console", "--console-hosts", "console.example.com", "--console-tls-secret", "web")
+	checkConsole(other)
 
 	_, note, err := s.Run("uninstall")
 	require.Error(t, err)
@@ -287,7 +290,14 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	require.NotEmpty(t, s.Files("here/backups/b"), "buckets keep their files")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "velero-other"}, &rbacv1.ClusterRole{}))
 
-	other.Must("uninstall", "--force")
+	out = other.Must("uninstall", "--force")
+	for _, line := range []string{"deployment/cleat-console deleted\n", "service/cleat-console deleted\n", left} {
+		require.Contains(t, out, line)
+	}
+	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+		require.True(t, apierrors.IsNotFound(c.Get(t.Context(), other.Key("cleat-console"), object)), "%T", object)
+	}
+	require.NoError(t, c.Get(t.Context(), other.Key("beside"), &corev1.Service{}), "it is of somebody else")
 	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{},
 		&corev1.NamespaceList{}} {
@@ -297,7 +307,7 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	var definitions apiextensionsv1.CustomResourceDefinitionList
 	require.NoError(t, c.List(t.Context(), &definitions))
 	require.Empty(t, definitions.Items)
-	require.Empty(t, other.Must("uninstall", "--force"), "nothing is left to do")
+	require.Equal(t, left, other.Must("uninstall", "--force"), "nothing is left to do")
 
 	// A client that has discovered one version of the group finds the others as soon as they are served.
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -323,6 +333,27 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "credentials"), []byte("[default]\n"), 0o600))
 	runGuide(s, "install", dir)
 	ready()
+}
+
+// left is what "uninstall" prints about a namespace that "install" has not made.
+const left = "namespace/other was left, because no installation has made it\n"
+
+// checkConsole checks the console of an installation, and creates a Service beside it that is of somebody else.
+func checkConsole(s *site.Site) {
+	s.T.Helper()
+	var console appsv1.Deployment
+	require.NoError(s.T, s.Client.Get(s.T.Context(), s.Key("cleat-console"), &console))
+	pod := console.Spec.Template
+	require.False(s.T, *pod.Spec.AutomountServiceAccountToken, "it has no rights")
+	require.Equal(s.T, []string{"console", "--in-cluster", "--host=console.example.com", "--tls-cert-file=/tls/tls.crt",
+		"--tls-private-key-file=/tls/tls.key"}, pod.Spec.Containers[0].Args)
+	var service corev1.Service
+	require.NoError(s.T, s.Client.Get(s.T.Context(), s.Key("cleat-console"), &service))
+	require.Equal(s.T, pod.Labels["deploy"], service.Spec.Selector["deploy"])
+	require.NotEqual(s.T, "velero", console.Labels["component"], "clients would take it for the server")
+	require.NoError(s.T, s.Client.Create(s.T.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "beside"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}))
 }
 
 // checkAgents checks the DaemonSet of the node agents, which has Velero's names and labels.

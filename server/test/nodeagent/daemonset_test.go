@@ -1,6 +1,7 @@
 package nodeagent_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +24,8 @@ const moverImage = "cleat.invalid/cleat-kopia:v1"
 
 // TestAcceptVolumes_DaemonSet runs the objects of "cleat install" with only the rights of --rbac least: server and
 // agent are pods of a real kubelet, with the images, mounts, users, capabilities and service accounts of their
-// manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and the
-// server removes what the agent has stored.
+// manifests. The agent backs up files of all kinds and restores them. Jobs of the server maintain the repository, and
+// the server removes what the agent has stored. The log of its pod is read while a backup runs.
 func TestAcceptVolumes_DaemonSet(t *testing.T) {
 	t.Parallel()
 	m, in := newInstallation(t)
@@ -40,7 +42,7 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+
 			in.Endpoint, "--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug",
-		"--wait")
+		"--use-console", "--wait")
 	require.NoError(t, err, out)
 
 	m.claim("data", corev1.PersistentVolumeFilesystem)
@@ -55,12 +57,22 @@ func TestAcceptVolumes_DaemonSet(t *testing.T) {
 		require.True(t, strings.HasPrefix(load.Status.Path, "/host_pods/"+string(app.UID)+"/"), load.Status.Path)
 	}
 	m.requireRestored(before, m.restore("b", restored))
+	m.retry("the pod of the console answers", func(ctx context.Context) error {
+		var console appsv1.Deployment
+		err := m.client.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "cleat-console"}, &console)
+		if err == nil && console.Status.ReadyReplicas != 1 {
+			err = fmt.Errorf("%d are ready", console.Status.ReadyReplicas)
+		}
+		return err
+	})
+	m.logsWhileItRuns()
 	m.maintained(m.shop + "-default-kopia")
 	out, err = m.cleat("backup", "delete", "b", "--confirm", "--wait")
 	require.NoError(t, err, out)
 	logs := m.logs()
 	require.Regexp(t, "removed snapshots from a repository: .*mover=cleat.dev/kopia ", logs["velero"])
-	for _, of := range []string{"velero", "node-agent"} {
+	require.Contains(t, logs["console"], "The console of namespace "+m.namespace+" listens at ")
+	for _, of := range []string{"velero", "node-agent", "console"} {
 		require.NotEmpty(t, logs[of], of)
 		require.NotContains(t, logs[of], "forbidden", of)
 	}

@@ -40,7 +40,7 @@ func TestPluginCommandsOfRunningServer(t *testing.T) {
 	require.Regexp(t, `(?s)\nQuarantined:\n  `+broken+`:\n    .*exit status 4.*there is no configuration`, table)
 
 	wide := s.Must("plugin", "get", "--kind", "BackupItemAction", "-o", "wide")
-	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +2 .* 1\.2\.3 +\S+ +\d+ +0 +(\d+ MiB|<none>) +newest version that both know$`, wide)
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +2 .* 1\.2\.3 +\S+ +\d+ +\d+ +\d+ +0 +(\d+ MiB|<none>) +newest version that both know$`, wide)
 
 	info := s.Must("plugin", "info", "example.io/first-come")
 	require.Regexp(t, `Process: +pid \d+, 0 restarts`, info)

@@ -93,7 +93,11 @@ func lockText(r *serverreport.PluginReport, p *serverreport.Plugin) string {
 
 // printOffered writes everything about one version of one kind.
 func printOffered(d *layout.Description, p *serverreport.Plugin) {
-	printFate(d, p, [2]string{"Version", layout.NumberOrNone(p.Version)})
+	pairs := [][2]string{{"Version", layout.NumberOrNone(p.Version)}}
+	if p.Calls > 0 {
+		pairs = append(pairs, [2]string{"Calls", fmt.Sprintf("%d, of which %d have failed", p.Calls, p.Errors)})
+	}
+	printFate(d, p, pairs...)
 	if len(p.Locations) > 0 {
 		d.Section("Locations", func() {
 			for _, location := range p.Locations {

@@ -18,7 +18,7 @@ func somePlugins() []serverreport.Plugin {
 			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse,
 			Reason: "newest version that both know",
 			Note:   "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)",
-			FrameworkVersion: "v0.3.0", Process: process,
+			FrameworkVersion: "v0.3.0", Process: process, Calls: 1200, Errors: 3,
 		},
 		{
 			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed,
@@ -63,7 +63,7 @@ func TestPluginTable(t *testing.T) {
 func TestPluginDocument(t *testing.T) {
 	t.Parallel()
 	list := List{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"},
-		somePlugins(), nil}
+		somePlugins(), nil, nil}
 	list.Items[0].Details = someDetails()
 	statustest.Golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
 	statustest.Golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })

@@ -25,6 +25,8 @@ type List struct {
 	Items      []serverreport.Plugin `json:"items"`
 	// Policies are the policies of the running server; absent for a directory.
 	Policies []serverreport.Policy `json:"policies,omitempty"`
+	// Configured is what the plugins were configured with; nil in "plugin get" and for a file.
+	Configured *Configured `json:"configured,omitempty"`
 }
 
 // NewList returns the list of the given plugins of a report.
@@ -122,7 +124,7 @@ func CompareForList(a, b serverreport.Plugin) int {
 func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
 	if wide {
-		t.Head = append(t.Head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
+		t.Head = append(t.Head, "PLUGIN", "FRAMEWORK", "CALLS", "ERRORS", "PID", "RESTARTS", "MEMORY", "WHY")
 	}
 	for i := range plugins {
 		p := &plugins[i]
@@ -134,11 +136,20 @@ func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 				pid, restarts, memory = processesText(all)
 			}
 			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)),
-				layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
+				callsText(p, p.Calls), callsText(p, p.Errors), layout.OrNone(pid), layout.OrNone(restarts),
+				layout.OrNone(memory), why(p))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// callsText returns a number of calls, which a plugin that is not called does not have.
+func callsText(p *serverreport.Plugin, number int64) string {
+	if !p.Callable() {
+		return "<none>"
+	}
+	return strconv.FormatInt(number, 10)
 }
 
 // processesText returns the ids of the processes, the sum of their restarts and the sum of their memory.

@@ -130,9 +130,12 @@ type Plugin struct {
 	BuiltIn bool         `json:"builtIn,omitempty"`
 	Stock   int          `json:"stockPlace,omitempty"` // its position in the report without a configured order, from 1
 
-	PluginVersion    string   `json:"pluginVersion,omitempty"`
-	FrameworkVersion string   `json:"frameworkVersion,omitempty"`
-	Process          *Process `json:"process,omitempty"` // that all runs share; nil when none runs
+	PluginVersion    string `json:"pluginVersion,omitempty"`
+	FrameworkVersion string `json:"frameworkVersion,omitempty"`
+	// Calls are the calls since the server started, of the version in use, and Errors those that have failed.
+	Calls   int64    `json:"calls,omitempty"`
+	Errors  int64    `json:"errors,omitempty"`
+	Process *Process `json:"process,omitempty"` // that all runs share; nil when none runs
 	// Locations are the locations that the plugin, such as a store, serves, each in a process of its own.
 	Locations []Location `json:"locations,omitempty"`
 

@@ -49,6 +49,9 @@ type Entry struct {
 	// Roles are the roles that the author declares or, for a process without PluginInfo, the roles of Velero's plugin of
 	// that name.
 	Roles []framework.Role
+	// Calls are the calls of the plugin since the server started, of whatever version of the kind, and Errors those that
+	// have failed. Both are 0 in a host without metrics.
+	Calls, Errors int64
 	// Process is the process that sessions share, as it is now.
 	Process process.Process
 	// Locations are the locations for which the plugin was opened, each with its process, sorted by name.

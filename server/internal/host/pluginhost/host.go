@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/directory"
@@ -257,8 +258,15 @@ func (h *Host) Sum(command string) (string, error) {
 func (h *Host) Entries() []Entry {
 	rows := h.catalog().rows
 	entries := make([]Entry, 0, len(rows))
+	made := h.observer.Metrics.Made()
 	for _, r := range rows {
-		entries = append(entries, h.entry(r))
+		entry := h.entry(r)
+		if entry.Used {
+			kind, _ := hostapi.SplitWireKind(entry.Kind)
+			of := made[calls.Plugin{Name: entry.Name, Kind: kind}]
+			entry.Calls, entry.Errors = of.Calls, of.Errors
+		}
+		entries = append(entries, entry)
 	}
 	return entries
 }

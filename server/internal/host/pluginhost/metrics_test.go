@@ -111,6 +111,14 @@ func TestCallMetricsHaveOutcomes(t *testing.T) {
 	} {
 		require.Equal(t, want, values[series], "%s in %v", series, values)
 	}
+	made := map[string][2]int64{}
+	for _, entry := range h.Entries() {
+		if entry.Calls > 0 {
+			made[entry.Kind+" "+entry.Name] = [2]int64{entry.Calls, entry.Errors}
+		}
+	}
+	require.Equal(t, map[string][2]int64{"BackupItemAction example.io/behave": {10, 6},
+		"ObjectStore example.io/store": {3, 1}}, made)
 }
 
 func TestProcessMetricsHaveCountAndMemory(t *testing.T) {

@@ -26,7 +26,8 @@ func Restored(log hclog.Logger, item Item) {
 }
 
 // write logs one line. A run has one for each of its items, so a logger of this package writes it without an
-// allocation, and only to the log of the run: in the log of the server these lines would hide the others.
+// allocation. The log of the server gets one of them in a second: all would hide its other lines, and one shows whoever
+// follows the run how far it is.
 func write(log hclog.Logger, item Item, before, between, after string) {
 	l, ok := log.(*logger)
 	var to *Log
@@ -38,16 +39,21 @@ func write(log hclog.Logger, item Item, before, between, after string) {
 			"resource", item.Resource, "namespace", item.Namespace, "name", item.Name)
 		return
 	}
-	if l.enabled(hclog.Info) {
-		to.writeItem(item, before, between, after)
+	if !l.enabled(hclog.Info) {
+		return
+	}
+	if message, first := to.writeItem(item, before, between, after); first {
+		logNamed(to.tee, "", hclog.Info, message, append(to.fields[:len(to.fields):len(to.fields)],
+			"resource", item.Resource, "namespace", item.Namespace, "name", item.Name))
 	}
 }
 
-func (l *Log) writeItem(item Item, before, between, after string) {
+// writeItem writes a line to the log of the run. If it is the first one of a second, it returns the message.
+func (l *Log) writeItem(item Item, before, between, after string) (message string, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.finished || l.err != nil {
-		return
+		return "", false
 	}
 	l.message = append(l.message[:0], before...)
 	l.message = strconv.AppendInt(l.message, int64(item.Done), 10)
@@ -55,8 +61,9 @@ func (l *Log) writeItem(item Item, before, between, after string) {
 	l.message = strconv.AppendInt(l.message, int64(item.Total), 10)
 	l.message = append(l.message, after...)
 	now := l.now().UTC().Truncate(time.Second)
-	if !now.Equal(l.second) {
+	if first = !now.Equal(l.second); first {
 		l.second, l.stamp = now, now.AppendFormat(l.stamp[:0], time.RFC3339)
+		message = string(l.message)
 	}
 	if l.json {
 		l.appendJSON(item)
@@ -64,6 +71,7 @@ func (l *Log) writeItem(item Item, before, between, after string) {
 		l.appendText(item)
 	}
 	_, l.err = l.gz.Write(l.line)
+	return message, first
 }
 
 // appendText makes a line in the format of formatText.

@@ -2,6 +2,7 @@ package runlog_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -51,13 +52,24 @@ func TestItemLinesAreLikeOthers(t *testing.T) {
 	}
 }
 
-func TestItemsAreInTheLogOfTheRunOnly(t *testing.T) {
+// TestItemsInTheLogOfTheServer has one line of a second in the log of the server, and all in that of the run.
+func TestItemsInTheLogOfTheServer(t *testing.T) {
 	t.Parallel()
 	var server strings.Builder
-	l := newLog(t, runlog.Options{Tee: hclog.New(&hclog.LoggerOptions{Output: &server, Level: hclog.Info})})
-	runlog.BackedUp(l.Logger(), pod)
-	require.Contains(t, text(t, l), "name=web-0")
-	require.Empty(t, server.String())
+	tee := hclog.New(&hclog.LoggerOptions{Output: &server, Level: hclog.Info, DisableTime: true})
+	now := clock()
+	l, err := runlog.New(runlog.Options{Dir: t.TempDir(), Now: func() time.Time { return now }, Tee: tee}, "backup",
+		"velero/b")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	for done := range 5 {
+		runlog.BackedUp(l.Logger(), runlog.Item{Resource: "pods", Namespace: "shop", Name: "web-0", Done: done, Total: 40})
+		now = now.Add(400 * time.Millisecond)
+	}
+	const line = "[INFO]  Backed up %d items out of an estimated total of 40 (estimate will change throughout the " +
+		"backup): backup=velero/b resource=pods namespace=shop name=web-0\n"
+	require.Equal(t, fmt.Sprintf(line+line, 0, 3), server.String())
+	require.Equal(t, 5, strings.Count(text(t, l), "name=web-0"))
 
 	quiet := newLog(t, runlog.Options{Tee: hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Warn})})
 	runlog.BackedUp(quiet.Logger(), pod)

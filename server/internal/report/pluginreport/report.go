@@ -21,7 +21,7 @@ func plugin(e pluginhost.Entry, policies map[string][]string) serverreport.Plugi
 	p := serverreport.Plugin{
 		Name: e.Name, Status: serverreport.NotUsed, Reason: e.Choice, Note: e.Note, File: e.Command, BuiltIn: e.BuiltIn,
 		Stock:         e.Stock,
-		PluginVersion: e.PluginVersion, FrameworkVersion: e.FrameworkVersion,
+		PluginVersion: e.PluginVersion, FrameworkVersion: e.FrameworkVersion, Calls: e.Calls, Errors: e.Errors,
 	}
 	if e.Kind != "" {
 		p.Kind, p.Version = hostapi.SplitWireKind(e.Kind)

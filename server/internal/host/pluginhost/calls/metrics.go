@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // metrics holds the Prometheus metrics of calls and processes. The methods of a nil *metrics do nothing.
@@ -84,6 +85,44 @@ func (m *metrics) called(plugin string, c Call, outcome string, took time.Durati
 	if m != nil {
 		m.calls.WithLabelValues(plugin, c.Kind, c.Name, outcome).Observe(took.Seconds())
 	}
+}
+
+// Made is how many calls of a plugin were made.
+type Made struct{ Calls, Errors int64 }
+
+// Plugin is a plugin of a kind, whatever its version.
+type Plugin struct{ Name, Kind string }
+
+// Made returns how many calls of each plugin were made since the start. It is empty without metrics. A call that its
+// caller has cancelled is no error.
+func (m *metrics) Made() map[Plugin]Made {
+	if m == nil {
+		return nil
+	}
+	made := map[Plugin]Made{}
+	series := make(chan prometheus.Metric)
+	go func() {
+		defer close(series)
+		m.calls.Collect(series)
+	}()
+	for one := range series {
+		var values dto.Metric
+		if one.Write(&values) != nil { // a histogram always has values
+			continue
+		}
+		labels := map[string]string{}
+		for _, label := range values.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		of, count := Plugin{labels["plugin"], labels["kind"]}, int64(values.GetHistogram().GetSampleCount())
+		sum := made[of]
+		sum.Calls += count
+		if outcome := labels["outcome"]; outcome != outcomeOK && outcome != outcomeCancelled {
+			sum.Errors += count
+		}
+		made[of] = sum
+	}
+	return made
 }
 
 // Failed counts a failure of a process. outOfService is set if its binary is not started for a while because of it.
