@@ -22,7 +22,8 @@ const (
 )
 
 // live sends the main part of a page, and again whenever it has become another one. If the viewer has signed out or is
-// not accepted any more, the page says so, and an event "end" follows.
+// not accepted any more, the page says so. An event "end" follows for one who has to sign in again; the browsers of
+// others try again, perhaps with another token of a proxy.
 func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // for proxies
@@ -48,7 +49,9 @@ func (s *Server) live(w http.ResponseWriter, l *Look, page *Page, who *visitor) 
 			}
 		}
 		if ended != nil {
-			_ = sendEvent(w, "end", []byte(ended.Error())) // a browser ignores an event without data
+			if who.left != nil {
+				_ = sendEvent(w, "end", []byte(ended.Error())) // a browser ignores an event without data
+			}
 			return
 		}
 		most := cmp.Or(now.again, tick)

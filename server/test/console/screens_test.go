@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/console/picture"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
@@ -36,7 +37,8 @@ func screens(shop string) []screen {
 		{"backups", "/backups"}, {"backup", "/backups/nightly-2"}, {"backup-waits", "/backups/weekly"},
 		{"backup-runs", "/backups/archive"}, {"backup-log", "/backups/nightly-2/log"},
 		{"backup-cancel", "/backups/weekly/cancel"}, {"backup-cancel-refused", "/backups/nightly-2/cancel"},
-		{"backup-delete", "/backups/nightly-2/delete"},
+		{"backup-delete", "/backups/nightly-2/delete"}, {"backup-restore", "/backups/nightly-2/restore"},
+		{"new-backup", "/new-backup?from-schedule=nightly"},
 		{"contents", contents + "contents"}, {"contents-namespace", contents + "contents?namespace=" + shop},
 		{"contents-items", contents + "contents?list=yes&include-namespaces=" + shop},
 		{"item", contents + "item?item=" + item},
@@ -93,7 +95,8 @@ func newGallery(t *testing.T) *gallery {
 	})
 	s.Serve("--concurrent-backups", "1")
 	s.Available()
-	s.Must("schedule", "create", "nightly", "--schedule", "0 3 * * *", "--include-namespaces", shop)
+	due := fmt.Sprintf("0 %d * * *", (time.Now().Hour()+12)%24) // not during the test
+	s.Must("schedule", "create", "nightly", "--schedule", due, "--include-namespaces", shop)
 	s.Must("backup", "create", "nightly-1", "--from-schedule", "nightly", "--wait")
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: %s}}`, shop))
 	s.Must("backup", "create", "nightly-2", "--from-schedule", "nightly", "--wait")
@@ -101,12 +104,21 @@ func newGallery(t *testing.T) *gallery {
 	before, yesterday := first.DeepCopy(), metav1.NewTime(time.Now().Add(-24*time.Hour))
 	first.Status.StartTimestamp, first.Status.CompletionTimestamp = &yesterday, &yesterday
 	require.NoError(t, s.Client.Patch(t.Context(), first, client.MergeFrom(before)))
-	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2", "--wait")
+	s.Must("restore", "create", "trial", "--from-backup", "nightly-2", "--namespace-mappings", shop+":"+shop+"-2",
+		"--wait")
 	hold(s, "archive")
+	var away velerov1.BackupStorageLocation
+	s.Eventually("the other location was validated", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, s.Key("away"), &away)
+		return away.Status.LastValidationTime != nil, err
+	})
+	whole := away.DeepCopy()
+	away.Status.Message = "the bucket cannot be reached" // in a picture, a path of the test says little
+	require.NoError(t, s.Client.Patch(t.Context(), &away, client.MergeFrom(whole)))
 	s.Must("backup", "create", "weekly", "--include-namespaces", shop)
 	s.AwaitPosition("weekly", 1)
 	return &gallery{s, shop, [][2]string{{shop, "shop"}, {s.Namespace, "velero"},
-		{filepath.Base(s.BucketDir), "backups"}}}
+		{filepath.Base(s.BucketDir), "backups"}, {due, "0 3 * * *"}}}
 }
 
 // console opens a console that knows no namespaces and claims but those of the gallery: other tests have theirs on the

@@ -1,5 +1,5 @@
 // What the pages of the console do beyond htmx: they keep what people have opened, say when the console is away, and
-// lead to the form for a token when they have ended.
+// lead to the form for a token when somebody has signed out.
 (function () {
   const callbacks = Idiomorph.defaults.callbacks;
   callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
