@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -286,6 +287,11 @@ func (q *Controller) write(
 	run.DropCreatedStatus(wanted)
 	if err := change(wanted); err != nil {
 		return nil, err
+	}
+	if velerov1.IsAsCreated(b) && equality.Semantic.DeepEqual(b.Status, wanted.Status) {
+		// Its creator has written the same. The API server counts nothing that is no change, and the backup would stay New
+		// forever; the next decision writes the position.
+		wanted.Status.QueuePosition++
 	}
 	if from, to := run.BackupPhase(b), run.BackupPhase(wanted); from != to {
 		if err := run.CheckBackupTransition(from, to); err != nil {
