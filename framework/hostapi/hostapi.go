@@ -49,6 +49,10 @@ func ForRun(ctx context.Context, run string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.RunMetadata, run)
 }
 
+// RunOf returns the run on behalf of which a call was made, as ForRun was given it; "" if the host did not say. ctx is
+// that of the called implementation.
+func RunOf(ctx context.Context) string { return glue.RunOf(ctx) }
+
 // IfAbsent returns a context for a PutObject of an ObjectStore that must not replace an object. A store that supports
 // PutObjectInput.IfAbsent returns framework.ErrExists if there is one; others, such as those built for Velero, replace
 // it.
