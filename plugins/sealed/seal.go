@@ -10,6 +10,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/cleat-dev/cleat/framework"
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
 const (
@@ -60,29 +61,62 @@ func unseal(sealed io.Reader, name string, identities []identity) (io.Reader, er
 	from := &source{Reader: sealed, left: maxHeader}
 	keys := &keyRing{identities: identities}
 	plain, err := age.Decrypt(from, keys)
-	switch {
-	case from.err != nil:
-		return nil, from.err
-	case !strings.HasPrefix(intro, string(from.first)) || len(from.first) == 0:
-		return nil, notSealed(len(from.first))
-	case errors.Is(err, age.ErrIncorrectIdentity), isNoMatch(err):
-		return nil, keys.noMatch()
-	case err != nil:
-		return nil, framework.Invalid("it was changed or cut after it was sealed: %s", clip(err.Error()))
+	if err := keys.opened(err, &from.reading, name); err != nil {
+		return nil, err
 	}
 	from.left = -1
-	switch found, ok := keys.name(); {
-	case !ok:
-		return nil, framework.Invalid("it was not sealed by this store: its header does not say for which object")
-	case found != name:
-		return nil, framework.Invalid("it was sealed as %q, and renamed or swapped since", clip(found))
-	}
-	return &content{plain: plain, from: from}, nil
+	return &content{Reader: plain, of: &from.reading}, nil
 }
 
-func isNoMatch(err error) bool {
-	_, ok := errors.AsType[*age.NoIdentityMatchError](err)
-	return ok
+// unsealRange is unseal for a range of an object of a size.
+func unsealRange(
+	sealed *window, size int64, name string, identities []identity, part objectstorev1.Range,
+) (plain io.Reader, of *objectstorev1.Part, err error) {
+	keys := &keyRing{identities: identities}
+	all, plainSize, err := age.DecryptReaderAt(sealed, size, keys)
+	if err := keys.opened(err, &sealed.reading, name); err != nil {
+		return nil, nil, err
+	}
+	offset, length := part.In(plainSize)
+	return &content{Reader: io.NewSectionReader(all, offset, length), of: &sealed.reading},
+		&objectstorev1.Part{Offset: offset, Size: plainSize}, nil
+}
+
+// reading is what was read of a sealed object.
+type reading struct {
+	first []byte // as many bytes as intro has
+	err   error  // of the store behind
+}
+
+// begins notes the first bytes of an object, which come in any pieces.
+func (r *reading) begins(content []byte) {
+	r.first = append(r.first, content[:min(len(content), len(intro)-len(r.first))]...)
+}
+
+// opened returns an error unless an object was opened that has a name. err is that of age.
+func (k *keyRing) opened(err error, of *reading, name string) error {
+	_, noMatch := errors.AsType[*age.NoIdentityMatchError](err)
+	switch {
+	case of.err != nil:
+		return of.err
+	case len(of.first) == 0, !strings.HasPrefix(intro, string(of.first)):
+		return notSealed(len(of.first))
+	case noMatch:
+		return k.noMatch()
+	case err != nil:
+		return damaged(err)
+	}
+	switch found, ok := k.name(); {
+	case !ok:
+		return framework.Invalid("it was not sealed by this store: its header does not say for which object")
+	case found != name:
+		return framework.Invalid("it was sealed as %q, and renamed or swapped since", clip(found))
+	}
+	return nil
+}
+
+func damaged(err error) error {
+	return framework.Invalid("it was changed or cut after it was sealed: %s", clip(err.Error()))
 }
 
 func notSealed(size int) error {
@@ -96,9 +130,8 @@ func notSealed(size int) error {
 // source reads a sealed object, and tells the errors of reading from those of its content.
 type source struct {
 	io.Reader
-	left  int    // of the greatest header; negative after it
-	first []byte // as many bytes as intro has
-	err   error  // other than io.EOF
+	reading
+	left int // of the greatest header; negative after it
 }
 
 // Read implements io.Reader.
@@ -110,7 +143,7 @@ func (s *source) Read(p []byte) (int, error) {
 		p = p[:s.left]
 	}
 	n, err := s.Reader.Read(p)
-	s.first = append(s.first, p[:min(n, len(intro)-len(s.first))]...)
+	s.begins(p[:n])
 	if s.left > 0 {
 		s.left -= n
 	}
@@ -122,20 +155,20 @@ func (s *source) Read(p []byte) (int, error) {
 
 // content is the content of an object.
 type content struct {
-	plain io.Reader
-	from  *source
+	io.Reader
+	of *reading
 }
 
 // Read implements io.Reader.
 func (c *content) Read(p []byte) (int, error) {
-	n, err := c.plain.Read(p)
+	n, err := c.Reader.Read(p)
 	switch {
 	case err == nil, err == io.EOF:
 		return n, err
-	case c.from.err != nil:
-		return n, c.from.err
+	case c.of.err != nil:
+		return n, c.of.err
 	}
-	return n, framework.Invalid("it was changed or cut after it was sealed: %s", clip(err.Error()))
+	return n, damaged(err)
 }
 
 // keyRing is all identities for one object. It sees the header before that is authenticated.

@@ -74,11 +74,16 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 	return s.ObjectStore.PutObject(ctx, &behind)
 }
 
-// GetObject unseals an object while it is read.
+// GetObject unseals an object while it is read. A range of it is read from ranges of what is stored.
 func (s *store) GetObject(
 	ctx context.Context, input *objectstorev1.GetObjectInput,
 ) (*objectstorev1.GetObjectOutput, error) {
-	behind, err := s.ObjectStore.GetObject(ctx, input)
+	if input.Range != nil {
+		if output, err := s.getRange(ctx, input); output != nil || err != nil {
+			return output, err
+		}
+	}
+	behind, err := s.ObjectStore.GetObject(ctx, &objectstorev1.GetObjectInput{Bucket: input.Bucket, Key: input.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +93,26 @@ func (s *store) GetObject(
 		return nil, refused(input, err)
 	}
 	return &objectstorev1.GetObjectOutput{Body: &object{Reader: plain, Closer: behind.Body, input: input}}, nil
+}
+
+// getRange returns nil if the store behind has no ranges.
+func (s *store) getRange(
+	ctx context.Context, input *objectstorev1.GetObjectInput,
+) (*objectstorev1.GetObjectOutput, error) {
+	at := &window{read: func(offset, length int64) (*objectstorev1.GetObjectOutput, error) {
+		return s.ObjectStore.GetObject(ctx, &objectstorev1.GetObjectInput{Bucket: input.Bucket, Key: input.Key,
+			Range: &objectstorev1.Range{Offset: offset, Length: length}})
+	}}
+	size, err := at.open()
+	if err != nil || size < 0 {
+		return nil, err
+	}
+	plain, part, err := unsealRange(at, size, s.config.name(input.Key), s.identities, *input.Range)
+	if err != nil {
+		return nil, refused(input, err)
+	}
+	return &objectstorev1.GetObjectOutput{Body: &object{Reader: plain, Closer: io.NopCloser(nil), input: input},
+		Part: part}, nil
 }
 
 // object is an open object.

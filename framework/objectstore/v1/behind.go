@@ -130,6 +130,9 @@ func (b *Behind) ObjectExists(ctx context.Context, input *ObjectExistsInput) (*O
 // GetObject implements ObjectStore. It waits for the beginning of the object, so that a missing one is its error.
 func (b *Behind) GetObject(ctx context.Context, input *GetObjectInput) (*GetObjectOutput, error) {
 	ctx, cancel := context.WithCancel(forRun(ctx))
+	if input.Range != nil {
+		ctx = glue.WithRange(ctx, *input.Range)
+	}
 	stream, err := b.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: BehindName, Bucket: input.Bucket,
 		Key: input.Key})
 	if err != nil {
@@ -141,7 +144,12 @@ func (b *Behind) GetObject(ctx context.Context, input *GetObjectInput) (*GetObje
 		cancel()
 		return nil, body.err
 	}
-	return &GetObjectOutput{Body: body}, nil
+	output := &GetObjectOutput{Body: body}
+	if input.Range != nil {
+		header, _ := stream.Header() // it came with the first message; an error would have been that of the message
+		output.Part = glue.PartOf(header)
+	}
+	return output, nil
 }
 
 // ListCommonPrefixes implements ObjectStore.

@@ -48,12 +48,38 @@ func (c *Calls) GetObject(
 	if err != nil {
 		return nil, err
 	}
+	if input.Range != nil {
+		return c.getRange(ctx, dir, input)
+	}
 	r, err := dir.NewReader(ctx, input.Key, nil)
 	if err != nil {
 		_ = dir.Close()
 		return nil, c.Failed("read", input.Bucket, input.Key, err)
 	}
 	return &objectstorev1.GetObjectOutput{Body: r}, nil
+}
+
+// getRange opens a range of an object.
+func (c *Calls) getRange(
+	ctx context.Context, dir *blob.Bucket, input *objectstorev1.GetObjectInput,
+) (*objectstorev1.GetObjectOutput, error) {
+	offset, length := input.Range.Offset, input.Range.Length
+	if length == 0 {
+		length = -1 // up to the end
+	}
+	attributes, err := dir.Attributes(ctx, input.Key)
+	if err == nil && (offset < 0 || offset >= attributes.Size) {
+		offset, length = input.Range.In(attributes.Size)
+	}
+	var r *blob.Reader
+	if err == nil {
+		r, err = dir.NewRangeReader(ctx, input.Key, offset, length, nil)
+	}
+	if err != nil {
+		_ = dir.Close()
+		return nil, c.Failed("read", input.Bucket, input.Key, err)
+	}
+	return &objectstorev1.GetObjectOutput{Body: r, Part: &objectstorev1.Part{Offset: offset, Size: r.Size()}}, nil
 }
 
 // ListCommonPrefixes lists the common prefixes directly below a prefix.

@@ -139,11 +139,15 @@ func (a adapter) ObjectExists(
 func (a adapter) GetObject(
 	ctx context.Context, input *objectstorev1.GetObjectInput,
 ) (*objectstorev1.GetObjectOutput, error) {
-	body, err := a.get().GetObject(a.of(ctx), input.Bucket, input.Key)
+	ctx = a.of(ctx)
+	if input.Range != nil {
+		ctx = hostapi.WithRange(ctx, *input.Range)
+	}
+	body, err := a.get().GetObject(ctx, input.Bucket, input.Key)
 	if err != nil {
 		return nil, err
 	}
-	return &objectstorev1.GetObjectOutput{Body: body}, nil
+	return &objectstorev1.GetObjectOutput{Body: body, Part: objectstore.PartOf(body)}, nil
 }
 
 // ListCommonPrefixes implements objectstorev1.ObjectStore.
