@@ -78,6 +78,10 @@ func get(ctx context.Context, s objectstorev1.ObjectStore, key string) (content 
 	if err != nil {
 		return "", err
 	}
+	return readAll(output)
+}
+
+func readAll(output *objectstorev1.GetObjectOutput) (string, error) {
 	defer func() { _ = output.Body.Close() }()
 	all, err := io.ReadAll(output.Body)
 	return string(all), err

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -95,8 +93,7 @@ func (o *Opener) addSecret(
 	if !ok {
 		return fmt.Errorf("spec.config.secret is %q, want NAME/KEY of a Secret in namespace %s", secret, location.Namespace)
 	}
-	content, err := o.secrets.value(ctx, location.Namespace, &velerov1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: item})
+	content, err := o.secrets.value(ctx, location.Namespace, &velerov1.SecretKeySelector{Name: name, Key: item})
 	if err == nil {
 		config["secretFile"], err = o.credentials.file(location.Namespace, location.Name, content)
 	}
