@@ -66,14 +66,16 @@ func (b *behinds) serve(location string, of front, store objectstore.Store) (add
 	return made.server.Address(), nil
 }
 
-// stop stops serving the stores of a location.
-func (b *behinds) stop(location string) {
+// stop stops serving the stores of a location, and reports whether there are any.
+func (b *behinds) stop(location string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, known := range b.byLocation[location] {
+	all, found := b.byLocation[location]
+	for _, known := range all {
 		known.server.Stop()
 	}
 	delete(b.byLocation, location)
+	return found
 }
 
 func (b *behinds) stopAll() {

@@ -79,8 +79,9 @@ func (o *Opener) Config(
 // credentials are removed.
 func (o *Opener) Release(namespace, name string) error {
 	o.host.ReleaseObjectStore(key(namespace, name))
-	o.behind.stop(key(namespace, name))
-	o.host.ReleaseObjectStore(keyBehind(key(namespace, name)))
+	if o.behind.stop(key(namespace, name)) {
+		o.host.ReleaseObjectStore(keyBehind(key(namespace, name)))
+	}
 	o.warnings.forget(key(namespace, name))
 	return o.credentials.remove(namespace, name)
 }
