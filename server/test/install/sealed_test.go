@@ -21,6 +21,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/test/site"
+	"github.com/cleat-dev/cleat/server/test/velero"
 )
 
 // marker is in a Secret of the workload, in its log line, and in no file of a sealed bucket.
@@ -201,6 +202,9 @@ func fetchManifest(s *site.Site, backup, asked string) (content string, status i
 func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	t.Parallel()
 	s, v := newVeleroSite(t)
+	stopped := veleroDeployment(s, "velero/velero:"+velero.Version, "server") // Velero reads it before a restore
+	stopped.Spec.Replicas = new(int32)
+	require.NoError(t, s.Client.Create(t.Context(), stopped))
 	s.Shop = s.Workload(3)
 	addMarker(s)
 	private, public := sealKey(t)
@@ -234,8 +238,18 @@ func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	require.NoError(t, os.CopyFS(filepath.Join(s.Cluster.S3.Dir, bucket), os.DirFS(dir)))
 	require.NoError(t, s.Client.Delete(t.Context(), s.Named("b")))
 	s.AwaitGone(new(velerov1.Backup), "b")
+	// Velero passes over a backup that is sealed.
+	s.ChangeLocation(plain(filepath.Base(s.BucketDir)))
+	sealed := s.Files("backups/b")
+	theirs := serveVelero(s, v)
+	s.Eventually("Velero says that it cannot read the backup", func(context.Context) (bool, error) {
+		return strings.Contains(theirs.Log(), "Error getting backup metadata from backup store"), nil
+	})
+	require.Empty(t, s.BackupNames())
+	require.Equal(t, sealed, s.Files("backups/b"))
+	theirs.Kill()
 	s.ChangeLocation(plain(bucket))
-	serveVelero(s, v, "--backup-sync-period", "1s")
+	serveVelero(s, v) // it lists the bucket when it starts, and then each minute
 	s.AwaitNames("b")
 	_, err = v.Run(t.Context(), "restore", "create", "r", "--from-backup", "b", "--namespace-mappings",
 		fmt.Sprintf("%s:%s-copy", s.Shop, s.Shop), "--wait")
