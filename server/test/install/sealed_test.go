@@ -241,7 +241,8 @@ func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	// Velero passes over a backup that is sealed.
 	s.ChangeLocation(plain(filepath.Base(s.BucketDir)))
 	sealed := s.Files("backups/b")
-	theirs := serveVelero(s, v)
+	often := []string{"--backup-sync-period", "1s"} // it looks when it starts, and then each minute
+	theirs := serveVelero(s, v, often...)
 	s.Eventually("Velero says that it cannot read the backup", func(context.Context) (bool, error) {
 		return strings.Contains(theirs.Log(), "Error getting backup metadata from backup store"), nil
 	})
@@ -249,7 +250,7 @@ func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	require.Equal(t, sealed, s.Files("backups/b"))
 	theirs.Kill()
 	s.ChangeLocation(plain(bucket))
-	serveVelero(s, v) // it lists the bucket when it starts, and then each minute
+	serveVelero(s, v, often...)
 	s.AwaitNames("b")
 	_, err = v.Run(t.Context(), "restore", "create", "r", "--from-backup", "b", "--namespace-mappings",
 		fmt.Sprintf("%s:%s-copy", s.Shop, s.Shop), "--wait")
