@@ -16,8 +16,8 @@ import (
 const (
 	// intro begins each object.
 	intro = "age-encryption.org/v1\n"
-	// labelType is the type of the stanza with the name of the object.
-	labelType = "cleat.dev/object"
+	// stanzaType is that of the stanza with the name of the object.
+	stanzaType = "cleat.dev/object"
 	// maxHeader is the greatest size of a header. One of this package with 32 recipients is smaller, if each has the 2000
 	// bytes that resist quantum computers.
 	maxHeader = 256 << 10
@@ -41,7 +41,7 @@ type label struct {
 
 // Wrap implements age.Recipient.
 func (l label) Wrap([]byte) ([]*age.Stanza, error) {
-	return []*age.Stanza{{Type: labelType, Args: texts(l.recipients), Body: []byte(l.name)}}, nil
+	return []*age.Stanza{{Type: stanzaType, Args: texts(l.recipients), Body: []byte(l.name)}}, nil
 }
 
 // WrapWithLabels implements age.RecipientWithLabels. age takes recipients together only if they have the same labels.
@@ -180,7 +180,7 @@ type keyRing struct {
 // Unwrap implements age.Identity.
 func (k *keyRing) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
 	for _, stanza := range stanzas {
-		if stanza.Type == labelType {
+		if stanza.Type == stanzaType {
 			k.labels = append(k.labels, stanza)
 		}
 	}
