@@ -74,8 +74,8 @@ type identity struct {
 	recipient string // its public key, as texts returns it
 }
 
-// readIdentities reads a file of private keys, one a line, with comments as age-keygen writes them. An error never has a
-// part of the file in it.
+// readIdentities reads a file of private keys, one a line, with comments as age-keygen writes them. An error never has
+// a part of the file in it.
 func readIdentities(path string) ([]identity, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

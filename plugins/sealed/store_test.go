@@ -271,7 +271,7 @@ func TestKeysAreValidated(t *testing.T) {
 		"no recipient":      {" , ", keyFile(t, of), "recipients: there is none, want the public keys of age"},
 		"a private key":     {of.private, keyFile(t, of), "recipients: number 1 is a private key, which must not be in"},
 		"not a key":         {of.public + ",age1xyz", keyFile(t, of), `recipients: number 2 is "age1xyz", want a public key`},
-		"mixed":             {of.public + "," + hybrid.public, keyFile(t, of), "can't mix post-quantum and classic recipients"},
+		"mixed":             {of.public + "," + hybrid.public, keyFile(t, of), "can't mix post-quantum and classic"},
 		"too many":          {manyKeys(t, 33), keyFile(t, of), "recipients: there are 33, want 32 at most"},
 		"no file":           {of.public, "/none/identities", "read the identities: open /none/identities"},
 		"empty":             {of.public, file("# public key: " + of.public + "\n"), "there is none, want AGE-SECRET-KEY-1"},

@@ -61,8 +61,8 @@ func (s *site) backupsTo(ctx context.Context, location map[string]any, name stri
 	if err != nil {
 		return 0, err
 	}
-	_, err = s.dynamic.Resource(locations).Namespace(roundtrip.Namespace).Patch(ctx, "default", types.MergePatchType, patch,
-		metav1.PatchOptions{})
+	at := s.dynamic.Resource(locations).Namespace(roundtrip.Namespace)
+	_, err = at.Patch(ctx, "default", types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return 0, err
 	}

@@ -27,11 +27,11 @@ func newUnsealCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unseal NAME",
 		Short: "Copy all files of a backup, unsealed, to a directory that is laid out like a bucket",
-		Long: "Copy all files of a backup, unsealed, to a directory that is laid out like a bucket: a copy of the directory " +
-			"in a bucket is a backup for Velero. The server reads the files with the keys of the location, so that this " +
-			"machine needs none; it must have an address for downloads (--download-url). The directory gets all files of " +
-			"the backup or none. Volumes are not copied: their data is in the bucket of the location, encrypted by its own " +
-			"password.",
+		Long: "Copy all files of a backup, unsealed, to a directory that is laid out like a bucket: a copy of the " +
+			"directory in a bucket is a backup for Velero. The server reads the files with the keys of the location, so " +
+			"that this machine needs none; it must have an address for downloads (--download-url). The directory gets all " +
+			"files of the backup or none. Volumes are not copied: their data is in the bucket of the location, encrypted " +
+			"with its own password.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {

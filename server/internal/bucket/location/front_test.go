@@ -101,15 +101,15 @@ func TestStoreInFrontOfAnother(t *testing.T) {
 				want   string
 			}{
 				"no store":       {map[string]string{"store": ""}, "spec.config.store is missing"},
-				"unknown store":  {map[string]string{"store": "example.io/none"}, `the store behind cleat.dev/sealed: unknown`},
+				"unknown store":  {map[string]string{"store": "example.io/none"}, `the store behind cleat.dev/sealed: unk`},
 				"itself":         {map[string]string{"store": sealed.Name}, "which stands in front of another store itself"},
 				"its own server": {map[string]string{"behind": "unix:///x"}, "spec.config.behind must not be set"},
-				"wrong key":      {map[string]string{"region": "x"}, `the store behind cleat.dev/sealed: ObjectStore(example.io/sound): config: unknown key "region"`},
-				"no Secret":      {map[string]string{"secret": "none/identities"}, "spec.config.secret: there is no Secret ns/none"},
+				"wrong key":      {map[string]string{"region": "x"}, `ObjectStore(example.io/sound): config: unknown key "region"`},
+				"no Secret":      {map[string]string{"secret": "none/i"}, "spec.config.secret: there is no Secret ns/none"},
 				"no name":        {map[string]string{"secret": "identities"}, `spec.config.secret is "identities", want NAME/KEY`},
-				"two of them":    {map[string]string{"secretFile": "/x"}, "spec.config has secret and secretFile, want one of them"},
+				"two of them":    {map[string]string{"secretFile": "/x"}, "spec.config has secret and secretFile"},
 				"no keys":        {map[string]string{"secret": ""}, "ObjectStore(cleat.dev/sealed): config: secret: it is missing"},
-				"no recipients":  {map[string]string{"recipients": "age1"}, `recipients: number 1 is "age1", want a public key of age`},
+				"no recipients":  {map[string]string{"recipients": "age1"}, `recipients: number 1 is "age1", want a public`},
 			} {
 				changed := bsl.DeepCopy()
 				maps.Copy(changed.Spec.Config, test.change)
