@@ -3,6 +3,7 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -63,23 +64,23 @@ func (c *Calls) GetObject(
 func (c *Calls) getRange(
 	ctx context.Context, dir *blob.Bucket, input *objectstorev1.GetObjectInput,
 ) (*objectstorev1.GetObjectOutput, error) {
-	offset, length := input.Range.Offset, input.Range.Length
-	if length == 0 {
-		length = -1 // up to the end
-	}
 	attributes, err := dir.Attributes(ctx, input.Key)
-	if err == nil && (offset < 0 || offset >= attributes.Size) {
-		offset, length = input.Range.In(attributes.Size)
-	}
-	var r *blob.Reader
-	if err == nil {
-		r, err = dir.NewRangeReader(ctx, input.Key, offset, length, nil)
-	}
 	if err != nil {
 		_ = dir.Close()
 		return nil, c.Failed("read", input.Bucket, input.Key, err)
 	}
-	return &objectstorev1.GetObjectOutput{Body: r, Part: &objectstorev1.Part{Offset: offset, Size: r.Size()}}, nil
+	part := &objectstorev1.Part{Size: attributes.Size}
+	var length int64
+	if part.Offset, length = input.Range.In(part.Size); length == 0 { // for which S3 has an error
+		return &objectstorev1.GetObjectOutput{Body: io.NopCloser(bytes.NewReader(nil)), Part: part}, dir.Close()
+	}
+	r, err := dir.NewRangeReader(ctx, input.Key, part.Offset, length, nil)
+	if err != nil {
+		_ = dir.Close()
+		return nil, c.Failed("read", input.Bucket, input.Key, err)
+	}
+	part.Size = r.Size()
+	return &objectstorev1.GetObjectOutput{Body: r, Part: part}, nil
 }
 
 // ListCommonPrefixes lists the common prefixes directly below a prefix.
