@@ -75,14 +75,14 @@ func unseal(
 		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: b.Name, Location: b.Spec.StorageLocation,
 		Annotations: map[string]string{velerov1.FileAnnotation: store.AllFiles},
 	})
+	var archive *os.File
+	if err == nil {
+		defer func() { err = errors.Join(err, file.Close()) }()
+		archive, err = fetchArchive(ctx, a, file, b.Name)
+	}
 	if errors.Is(err, runs.ErrNoFile) {
-		return 0, fmt.Errorf("the object storage has no files of backup %s", b.Name)
+		return 0, fmt.Errorf("the object storage has no files of backup %s, or the server is older than this program", b.Name)
 	}
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	archive, err := fetchArchive(ctx, a, file, b.Name)
 	if err != nil {
 		return 0, err
 	}
