@@ -54,6 +54,13 @@ const (
 	// NAME below the directory "path" of the config of the location. A node agent gives a data mover access to them.
 	RoleNodeFiles = glue.RoleNodeFiles
 
+	// RoleInFront is of an ObjectStore that stands in front of another one, and stores in that what it makes of each
+	// object. The config of the location has the keys of objectstore/v1.FrontConfig. A server gives each key that the
+	// config type of the store does not have to the store behind, and the keys of the location itself to both. It opens
+	// the store behind before the one in front, and adds the address at which that calls it. Data movers store in the one
+	// behind, past the one in front.
+	RoleInFront = glue.RoleInFront
+
 	// RoleMaintainsAlone is of a DataMover whose Maintain cannot work while another call for the same repository does. A
 	// server calls it when no load of the repository is being moved, and loads wait until it has returned. It may meet
 	// calls of other clients nevertheless. A mover without the role can be called at any time.

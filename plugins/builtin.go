@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/priority"
 	"github.com/cleat-dev/cleat/plugins/s3store"
+	"github.com/cleat-dev/cleat/plugins/sealed"
 )
 
 // All returns the built-in plugins in the order in which the server uses them. The options choose the cluster that the
@@ -23,7 +24,7 @@ import (
 func All(actions ...itemactions.Option) []framework.Registration {
 	return slices.Concat(
 		itemactions.Register(actions...),
-		[]framework.Registration{filestore.Register(), s3store.Register()},
+		[]framework.Registration{filestore.Register(), s3store.Register(), sealed.Register()},
 		Policies(),
 	)
 }

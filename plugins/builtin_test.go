@@ -66,6 +66,6 @@ func TestVeleroIsShownItsOwnKindsOnly(t *testing.T) {
 		"QueueAdmission": {"cleat.dev/fifo", "cleat.dev/item-overlap", "cleat.dev/namespace-overlap", "cleat.dev/priority"},
 		"LoadSoothing":   {"cleat.dev/prepare-queue"},
 		"ManifestWriter": {"cleat.dev/item-list", "cleat.dev/manifest"},
-		"ObjectStore":    {"cleat.dev/file", "cleat.dev/s3"},
+		"ObjectStore":    {"cleat.dev/file", "cleat.dev/s3", "cleat.dev/sealed"},
 	}, configurable)
 }

@@ -49,12 +49,33 @@ func ForRun(ctx context.Context, run string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.RunMetadata, run)
 }
 
+// RunOf returns the run on behalf of which a call was made, as ForRun was given it; "" if the host did not say. ctx is
+// that of the called implementation.
+func RunOf(ctx context.Context) string { return glue.RunOf(ctx) }
+
 // IfAbsent returns a context for a PutObject of an ObjectStore that must not replace an object. A store that supports
 // PutObjectInput.IfAbsent returns framework.ErrExists if there is one; others, such as those built for Velero, replace
 // it.
 func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
+
+// Range is a part of an object that a host asks an ObjectStore for.
+type Range = glue.Range
+
+// Part is the range of an object that an ObjectStore sends.
+type Part = glue.Part
+
+// WithRange returns a context for a GetObject of an ObjectStore that asks for a range. A store that supports
+// GetObjectInput.Range says in the header of its answer that it sends that; others, such as those built for Velero, send
+// the whole object.
+func WithRange(ctx context.Context, r Range) context.Context { return glue.WithRange(ctx, r) }
+
+// RangeOf returns the range for which WithRange has made a context, or nil.
+func RangeOf(ctx context.Context) *Range { return glue.SentRange(ctx) }
+
+// PartOf returns the part that a store says it sends; nil if it sends the whole object.
+func PartOf(header metadata.MD) *Part { return glue.PartOf(header) }
 
 // Handshake returns the settings that host and plugin must share; the values are Velero's. With the handshake, a plugin
 // detects that a host has started it. It is no security measure.

@@ -48,6 +48,8 @@ var benches = []bench{
 	{"operations_over_work", "time from the first start of 200 operations to Completed / time of their work alone",
 		onSite(operationsOverWork)},
 	{"manifest_cost", "time of a backup of 6,900 objects with the manifest / without it", onPopulatedSite(manifestCost)},
+	{"sealed_over_plain", "time of a backup of 6,900 objects to a sealed location / to the store behind it",
+		onPopulatedSite(sealedOverPlain)},
 	{"manifest_million_rss", "peak memory in MB of writing and of reading a manifest of a million items", manifestMillion},
 	{"manifest_get_over_range", "time to find one of a million items in S3 / time of a ranged read of as many bytes",
 		manifestGetOverRange},

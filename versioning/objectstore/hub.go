@@ -20,7 +20,7 @@ type Store interface {
 	PutObject(ctx context.Context, bucket, key string, body io.Reader) error
 	ObjectExists(ctx context.Context, bucket, key string) (bool, error)
 	// GetObject streams an object; the caller closes the reader. A missing object is an error, at the
-	// call or at the first Read.
+	// call or at the first Read. With a ctx of hostapi.WithRange, PartOf tells whether the store sends that range.
 	GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error)
 	// ListCommonPrefixes lists the "directories" right below prefix. Each should be whole and end in delimiter. Stores of
 	// Velero leave out prefix, the delimiter at the end, or both, because Velero cuts them off; callers do the same.

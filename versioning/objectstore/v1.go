@@ -104,7 +104,16 @@ func (s v1) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, e
 		cancel()
 		return nil, s.Wrap(err)
 	}
-	return &download{receive: stream.Recv, wrap: s.Wrap, cancel: cancel}, nil
+	opened := &download{receive: stream.Recv, wrap: s.Wrap, cancel: cancel}
+	if hostapi.RangeOf(ctx) == nil {
+		return opened, nil
+	}
+	if err := opened.first(); err != nil {
+		return nil, err
+	}
+	header, _ := stream.Header() // it came with the first message; an error would have been that of the message
+	opened.part = hostapi.PartOf(header)
+	return opened, nil
 }
 
 func (s v1) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {

@@ -60,6 +60,14 @@ func IfAbsent(ctx context.Context) bool {
 	return len(metadata.ValueFromIncomingContext(ctx, IfAbsentMetadata)) > 0
 }
 
+// RunOf returns the identity of the run that makes the call, or "".
+func RunOf(ctx context.Context) string {
+	if begun := callOf(ctx); begun != nil {
+		return begun.run
+	}
+	return ""
+}
+
 // callStream is a stream whose context is that of a call.
 type callStream struct {
 	grpc.ServerStream

@@ -19,6 +19,7 @@ const (
 	RolePodVolumeRestores Role = "pod-volume-restores"
 	RoleDryRun            Role = "dry-run"
 	RoleNodeFiles         Role = "node-files"
+	RoleInFront           Role = "in-front"
 	RoleMaintainsAlone    Role = "maintains-alone"
 )
 
@@ -34,7 +35,7 @@ func (r Role) Kinds() []string {
 		return backups
 	case RoleClaimRestores, RolePodVolumeRestores:
 		return restores
-	case RoleNodeFiles:
+	case RoleNodeFiles, RoleInFront:
 		return []string{"ObjectStore"}
 	case RoleMaintainsAlone:
 		return []string{"DataMover"}

@@ -3,12 +3,17 @@ package v1_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
@@ -112,4 +117,72 @@ func Example() {
 	// Output:
 	// ObjectStore example.io/memory
 	// [backups/a/ backups/b/] <nil>
+}
+
+// shelfSettings is the config of a location whose store stands in front of another one.
+type shelfSettings struct {
+	osv1.FrontConfig
+	Shelf string `json:"shelf" jsonschema:"the folder of all objects"`
+}
+
+// shelf keeps all objects of the store behind below a folder. Calls that it does not have are those of that store.
+type shelf struct {
+	*osv1.Behind
+	folder string
+}
+
+func newShelf(ctx context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
+	config := framework.Config[shelfSettings](setup)
+	behind, err := osv1.OpenBehind(ctx, config.FrontConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &shelf{Behind: behind, folder: config.Shelf + "/"}, nil
+}
+
+func (s *shelf) PutObject(ctx context.Context, input *osv1.PutObjectInput) error {
+	below := *input
+	below.Key = s.folder + input.Key
+	return s.Behind.PutObject(ctx, &below)
+}
+
+func (s *shelf) GetObject(ctx context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
+	below := *input
+	below.Key = s.folder + input.Key
+	return s.Behind.GetObject(ctx, &below)
+}
+
+func ExampleOpenBehind() {
+	registration := osv1.Register("example.io/shelf", newShelf, framework.WithConfig(shelfSettings{}),
+		framework.WithRoles(framework.RoleInFront))
+	fmt.Println(registration.Name())
+
+	// The server does this, and writes the address into the config.
+	dir, err := os.MkdirTemp("", "shelf")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	behind := &memory{quota: 2, objects: map[string][]byte{}}
+	server, err := osv1.ServeBehind(filepath.Join(dir, "socket"), behind, hclog.NewNullLogger())
+	if err != nil {
+		panic(err)
+	}
+	defer server.Stop()
+
+	ctx := context.TODO()
+	opened, err := osv1.OpenBehind(ctx, osv1.FrontConfig{Store: "example.io/memory", Behind: server.Address()})
+	if err != nil {
+		panic(err)
+	}
+	store := &shelf{Behind: opened, folder: "top/"}
+	fmt.Println(store.PutObject(ctx, &osv1.PutObjectInput{Key: "log", Body: strings.NewReader("x")}))
+	fmt.Println(slices.Collect(maps.Keys(behind.objects)))
+	_, err = store.GetObject(ctx, &osv1.GetObjectInput{Key: "none"})
+	fmt.Println(errors.Is(err, framework.ErrNotFound), store.Close())
+	// Output:
+	// example.io/shelf
+	// <nil>
+	// [top/log]
+	// true <nil>
 }

@@ -96,7 +96,8 @@ func (s *server) GetObject(
 		return err
 	}
 	defer store.Release()
-	output, err := store.Handler.GetObject(stream.Context(), &GetObjectInput{Bucket: req.GetBucket(), Key: req.GetKey()})
+	output, err := store.Handler.GetObject(stream.Context(), &GetObjectInput{Bucket: req.GetBucket(), Key: req.GetKey(),
+		Range: glue.ReceivedRange(stream.Context())})
 	if err != nil {
 		return err
 	}
@@ -109,6 +110,11 @@ func (s *server) GetObject(
 			err = closeErr
 		}
 	}()
+	if output.Part != nil {
+		if err := stream.SendHeader(output.Part.Header()); err != nil {
+			return err
+		}
+	}
 	for piece, err := range wire.Pieces(object) {
 		if err != nil {
 			return err

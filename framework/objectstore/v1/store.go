@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
@@ -81,12 +82,22 @@ type ObjectExistsOutput struct {
 type GetObjectInput struct {
 	Bucket string
 	Key    string
+	// Range, if set, asks for a part of the object. A store that cannot do that ignores it. Stock Velero never sets it.
+	Range *Range
 }
+
+// Range is a part of an object.
+type Range = glue.Range
+
+// Part is a range as a store sends it.
+type Part = glue.Part
 
 // GetObjectOutput is an open object.
 type GetObjectOutput struct {
 	// Body is closed in any case, also before its end. An error of Close after the end fails the read.
 	Body io.ReadCloser
+	// Part is set if Body is the range of the input, and nil if it is the whole object.
+	Part *Part
 }
 
 // ListCommonPrefixesInput selects the folders to list.

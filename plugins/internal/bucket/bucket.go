@@ -3,6 +3,7 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -48,12 +49,38 @@ func (c *Calls) GetObject(
 	if err != nil {
 		return nil, err
 	}
+	if input.Range != nil {
+		return c.getRange(ctx, dir, input)
+	}
 	r, err := dir.NewReader(ctx, input.Key, nil)
 	if err != nil {
 		_ = dir.Close()
 		return nil, c.Failed("read", input.Bucket, input.Key, err)
 	}
 	return &objectstorev1.GetObjectOutput{Body: r}, nil
+}
+
+// getRange opens a range of an object.
+func (c *Calls) getRange(
+	ctx context.Context, dir *blob.Bucket, input *objectstorev1.GetObjectInput,
+) (*objectstorev1.GetObjectOutput, error) {
+	attributes, err := dir.Attributes(ctx, input.Key)
+	if err != nil {
+		_ = dir.Close()
+		return nil, c.Failed("read", input.Bucket, input.Key, err)
+	}
+	part := &objectstorev1.Part{Size: attributes.Size}
+	var length int64
+	if part.Offset, length = input.Range.In(part.Size); length == 0 { // for which S3 has an error
+		return &objectstorev1.GetObjectOutput{Body: io.NopCloser(bytes.NewReader(nil)), Part: part}, dir.Close()
+	}
+	r, err := dir.NewRangeReader(ctx, input.Key, part.Offset, length, nil)
+	if err != nil {
+		_ = dir.Close()
+		return nil, c.Failed("read", input.Bucket, input.Key, err)
+	}
+	part.Size = r.Size()
+	return &objectstorev1.GetObjectOutput{Body: r, Part: part}, nil
 }
 
 // ListCommonPrefixes lists the common prefixes directly below a prefix.

@@ -51,6 +51,7 @@ func Run(t *testing.T, fixture Fixture) {
 		"a put that fails keeps the object of before":    brokenReplace,
 		"a missing bucket is an error that says so":      missingBucket,
 		"an object is created once":                      createOnce,
+		"a range of an object is read":                   ranges,
 		"a call before Init is an error and not a panic": beforeInit,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +131,29 @@ func createOnce(t *testing.T, f Fixture) {
 		require.ErrorContains(t, err, key)
 		require.NoError(t, create(t.Context(), key, noise(size)), "others replace it")
 	}
+}
+
+// ranges reads parts of an object, at its ends, in the middle and behind its end.
+func ranges(t *testing.T, f Fixture) {
+	s, bucket := f.New(t)
+	content := strings.Repeat("0123456789", 20_000)
+	put(t, s, bucket, "backups/b/b.tar.gz", content)
+	for _, asked := range []objectstorev1.Range{{}, {Length: 1}, {Offset: -7}, {Offset: -1 << 30},
+		{Offset: 70_000, Length: 100}, {Offset: 199_999, Length: 10}, {Offset: 200_000}, {Offset: 1 << 30, Length: 1}} {
+		object, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz",
+			Range: &asked})
+		require.NoError(t, err, "%+v", asked)
+		offset, length := asked.In(int64(len(content)))
+		require.Equal(t, &objectstorev1.Part{Offset: offset, Size: int64(len(content))}, object.Part, "%+v", asked)
+		read, err := io.ReadAll(object.Body)
+		require.NoError(t, err)
+		require.NoError(t, object.Body.Close())
+		require.Equal(t, content[offset:offset+length], string(read), "%+v", asked)
+	}
+	_, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: "backups/none/none.tar.gz",
+		Range: &objectstorev1.Range{Offset: -7}})
+	require.ErrorIs(t, err, framework.ErrNotFound)
+	require.ErrorContains(t, err, "backups/none/none.tar.gz")
 }
 
 // noise returns n bytes that do not compress. They are always the same.

@@ -231,6 +231,8 @@ func otherNames(t *testing.T) map[string]bool {
 	names := map[string]bool{
 		"velero.io/v1": true, "velero.io/v2alpha1": true, "cleat.dev/v1": true, // versions of APIs
 		"cleat.dev/server":                true, // replaces the policy in reasons of the server
+		"cleat.dev/behind":                true, // a store, for the one in front of it
+		"cleat.dev/object":                true, // a stanza of sealed objects
 		"cleat.dev/kopia":                 true, // plugins that are separate programs
 		"cleat.dev/restic":                true,
 		"velero.io/aws":                   true, // third-party plugins

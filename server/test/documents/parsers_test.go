@@ -24,7 +24,7 @@ var decoders = []string{
 	"yaml.YAMLToJSONStrict", "configmap.Decode", "configmap.JSON",
 	"foreign.Decode", "foreign.List", "foreign.Unmarshal", "store.DecodeMetadata", "gzip.NewReader", "zlib.NewReader",
 	"flate.NewReader", "zstd.NewReader", "tar.NewReader",
-	"zip.NewReader", "zip.OpenReader", "io.ReadAll", "gob.NewDecoder", "xml.Unmarshal", "xml.NewDecoder", "pem.Decode",
+	"zip.NewReader", "zip.OpenReader", "io.ReadAll", "gob.NewDecoder", "xml.Unmarshal", "xml.NewDecoder", "pem.Decode", "age.Decrypt", "age.DecryptReaderAt",
 	"x509.ParseCertificate", "csv.NewReader",
 	// of requests to the console
 	"url.Parse", "mime.ParseMediaType", "manifest.FilterFlags",

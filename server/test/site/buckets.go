@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
@@ -103,4 +105,21 @@ func (s *Site) StoreMetadata(of, name string, change func(*velerov1.Backup)) {
 	whole := filepath.Join(s.T.TempDir(), "velero-backup.json") // a server that synchronises never reads a partial file
 	require.NoError(s.T, os.WriteFile(whole, content, 0o644))
 	require.NoError(s.T, os.Rename(whole, filepath.Join(dir, "velero-backup.json")))
+}
+
+// Seal puts cleat.dev/sealed in front of the store of the location. The Secret "seal-keys" has the private keys.
+func (s *Site) Seal(recipients string, privateKeys ...string) {
+	s.T.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "seal-keys"}}
+	_, err := controllerutil.CreateOrUpdate(s.T.Context(), s.Client, secret, func() error {
+		secret.Data = map[string][]byte{"identities": []byte(strings.Join(privateKeys, "\n"))}
+		return nil
+	})
+	require.NoError(s.T, err)
+	s.ChangeLocation(func(l *velerov1.BackupStorageLocation) {
+		if l.Spec.Provider != "cleat.dev/sealed" {
+			l.Spec.Config["store"], l.Spec.Provider = l.Spec.Provider, "cleat.dev/sealed"
+		}
+		l.Spec.Config["secret"], l.Spec.Config["recipients"] = "seal-keys/identities", recipients
+	})
 }

@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 // Server serves the files for which a Grant has a URL. It reads the request from the API server, so any replica can
@@ -112,7 +114,12 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
 	out := steadily{w, http.NewResponseController(w)}
 	out.within(openLimit)
 	log := s.Log.With("kind", file.Kind, "name", file.Name)
-	body, err := s.Open(r.Context(), file)
+	ctx := r.Context()
+	asked, ranged := byteRange(r.Header.Get("Range"))
+	if ranged {
+		ctx = hostapi.WithRange(ctx, asked)
+	}
+	body, err := s.Open(ctx, file)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		http.Error(w, noFile, http.StatusNotFound)
@@ -128,7 +135,12 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if _, err := io.Copy(out, body); err != nil {
+	if part := objectstore.PartOf(body); part != nil && ranged {
+		err = sendPart(out, asked, part, body)
+	} else { // the whole file, as HTTP allows
+		_, err = io.Copy(out, body)
+	}
+	if err != nil {
 		if r.Context().Err() == nil {
 			log.Warn("a download broke off", "error", err)
 		}

@@ -20,6 +20,7 @@ type Opener struct {
 	host        Host
 	credentials credentials
 	warnings    warnings
+	behind      behinds
 }
 
 // NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the
@@ -27,7 +28,7 @@ type Opener struct {
 // location.
 func NewOpener(reader client.Reader, host Host, dir string, log hclog.Logger) *Opener {
 	return &Opener{secrets: secrets{reader: reader}, host: host, credentials: credentials{dir: dir},
-		warnings: warnings{log: log}}
+		warnings: warnings{log: log}, behind: behinds{dir: dir, log: log}}
 }
 
 // Open opens a location according to its spec. The caller checks the location's status and access mode. A store remains
@@ -49,7 +50,7 @@ func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocat
 	if err != nil {
 		return nil, err
 	}
-	objects, err := o.host.ObjectStore(ctx, key(location.Namespace, location.Name), location.Spec.Provider, config)
+	objects, err := o.objects(ctx, location, config)
 	if err != nil {
 		return nil, err
 	}
@@ -58,29 +59,39 @@ func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocat
 	return opened, nil
 }
 
-// Config returns the configuration with which the object store of a location is initialised, for a data mover that has
-// a client of its own.
-func (o *Opener) Config(ctx context.Context, location *velerov1.BackupStorageLocation) (map[string]string, error) {
-	err := checkSpec(&location.Spec)
-	if err == nil {
-		var config map[string]string
+// Config returns the provider of a location and the configuration with which its object store is initialised, for a
+// data mover that has a client of its own. If the store stands in front of another one, they are of that one.
+func (o *Opener) Config(
+	ctx context.Context, location *velerov1.BackupStorageLocation,
+) (provider string, config map[string]string, err error) {
+	if err = checkSpec(&location.Spec); err == nil {
 		if config, err = o.config(ctx, location); err == nil {
-			return config, nil
+			provider, config, err = o.behindFront(location.Spec.Provider, config)
 		}
 	}
-	return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	if err != nil {
+		return "", nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	}
+	return provider, config, nil
 }
 
 // Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its
 // credentials are removed.
 func (o *Opener) Release(namespace, name string) error {
 	o.host.ReleaseObjectStore(key(namespace, name))
+	if o.behind.stop(key(namespace, name)) {
+		o.host.ReleaseObjectStore(keyBehind(key(namespace, name)))
+	}
 	o.warnings.forget(key(namespace, name))
 	return o.credentials.remove(namespace, name)
 }
 
-// Close removes all credentials. The stores end with the plugin host.
-func (o *Opener) Close() error { return o.credentials.removeAll() }
+// Close removes all credentials, and stops serving stores to those in front of them. The stores end with the plugin
+// host.
+func (o *Opener) Close() error {
+	o.behind.stopAll()
+	return o.credentials.removeAll()
+}
 
 func key(namespace, name string) string { return namespace + "/" + name }
 

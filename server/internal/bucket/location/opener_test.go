@@ -49,6 +49,8 @@ func (r *recorder) ObjectStore(
 	return nil, nil
 }
 
+func (r *recorder) InFront(string) ([]string, bool) { return nil, false }
+
 func (r *recorder) ReleaseObjectStore(location string) { r.released = append(r.released, location) }
 
 func (r *recorder) VolumeSnapshotter(

@@ -25,7 +25,8 @@ func CheckArtifact(name string) error {
 	case !manifestwriter.IsArtifactName(name):
 		return fmt.Errorf("%q cannot be the name of a file beside a backup, want lower-case letters, digits, \"-\", \"_\" "+
 			"and \".\"", name)
-	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == metadataFile:
+	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == metadataFile,
+		name == AllFiles:
 		return fmt.Errorf("%s is the name of a file that each backup has; choose another name", name)
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
 		return fmt.Errorf("%s would look like the archive of a backup; choose another name", name)
@@ -37,12 +38,14 @@ func CheckArtifact(name string) error {
 type File struct {
 	velerov1.DownloadTarget
 	// Artifact, unless empty, is the name of a file of a manifest writer, of a dry run, or of what became of the items of
-	// a restore. The target is the resource list of the backup or restore then.
+	// a restore, or AllFiles. The target is the resource list of the backup or restore then.
 	Artifact string
 }
 
 func (l layout) key(file File) (string, error) {
 	switch {
+	case isAllFiles(file):
+		return "", errAllFiles
 	case file.Artifact == "":
 		return l.download(file.Kind, file.Name)
 	case file.Kind == velerov1.DownloadTargetKindRestoreResourceList && file.Artifact == dryrun.FileName:

@@ -150,6 +150,9 @@ func (s *Store) Exists(ctx context.Context, file File) (bool, error) {
 
 // Download streams a file as it is stored, compressed. It returns ErrNotFound if there is none.
 func (s *Store) Download(ctx context.Context, file File) (io.ReadCloser, error) {
+	if isAllFiles(file) {
+		return s.allFiles(ctx, file.Name)
+	}
 	key, err := s.layout.key(file)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestAcceptPlugins_RolesOfVelerosPlugins(t *testing.T) {
 	host, err := New(t.Context(), Config{BuiltIns: plugins.All(), Log: hclog.NewNullLogger()})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	ours := []framework.Role{framework.RoleDryRun, framework.RoleNodeFiles} // which Velero's own do not promise
+	ours := []framework.Role{framework.RoleDryRun, framework.RoleNodeFiles, framework.RoleInFront} // which Velero's own do not promise
 	known := []framework.Role{
 		framework.RoleCSI, framework.RoleClaimSnapshots, framework.RoleOwnSnapshots, framework.RoleSnapshotObjects,
 		framework.RolePodVolumes, framework.RoleClaimRestores, framework.RolePodVolumeRestores,

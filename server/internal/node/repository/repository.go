@@ -121,13 +121,13 @@ func (o *Opener) describe(
 		&of); err != nil {
 		return datamover.Repository{}, err
 	}
-	config, err := o.Locations.Config(ctx, &of)
+	provider, config, err := o.Locations.Config(ctx, &of)
 	if err != nil {
 		return datamover.Repository{}, err
 	}
 	password, err := o.password(ctx, create)
 	return datamover.Repository{
-		Provider: of.Spec.Provider, Config: config, Path: string(engineOf(mover)) + "/" + namespace, Password: password,
+		Provider: provider, Config: config, Path: string(engineOf(mover)) + "/" + namespace, Password: password,
 		ReadOnly: run.ReadOnly(&of),
 	}, err
 }
