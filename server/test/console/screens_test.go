@@ -206,16 +206,16 @@ func TestAcceptConsole_Pages(t *testing.T) {
 	all := screens(g.shop)
 	requireAll(t, c.user(), all)
 	for _, at := range all {
-		b.view(1200, 900, false, false)
+		b.view(1200, 1000, false, false)
 		b.settle(at.path)
 		b.requireUsable(at.path)
 		b.compare("desk", at.name, g.names)
-		b.view(1200, 900, true, false)
+		b.view(1200, 1000, true, false)
 		b.requireNoFindings(at.path+" in dark", "color-contrast")
 		b.picture("dark", at.name)
 	}
 
-	b.view(1200, 900, false, false)
+	b.view(1200, 1000, false, false)
 	// the browser would have told of what the policy forbids, and axe of what some people cannot read
 	told := b.try(command{Do: "eval", Script: `new Promise(done => {
 		document.addEventListener("securitypolicyviolation", (e) => done(e.violatedDirective));
@@ -227,7 +227,7 @@ func TestAcceptConsole_Pages(t *testing.T) {
 	b.do(command{Do: "eval", Script: `document.querySelector("h1").style.color = "#ddd"`})
 	require.Contains(t, string(b.axe()), "color-contrast")
 
-	b.view(1200, 900, false, true)
+	b.view(1200, 1000, false, true)
 	b.open("/queue")
 	b.shows("Without scripts this page stays as it is")
 	b.shows("weekly")
