@@ -115,7 +115,7 @@ func TestContract(t *testing.T) {
 			return sealedBy(t, behind, Config{Recipients: of.public,
 				FrontConfig: objectstorev1.FrontConfig{SecretFile: secretFile}}), filepath.Base(bucket)
 		},
-		Unfinished: func(t *testing.T, bucket string) []string {
+		Unfinished: func(t *testing.T, _ string) []string {
 			t.Helper()
 			return nil // those of the store behind are tested there
 		},
@@ -203,11 +203,12 @@ func TestFaultsAreFound(t *testing.T) {
 // TestKeysRotate adds keys and takes them away. Errors name the public keys, and no private one.
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
-	behind, dir := files(t)
 	for name, make := range map[string]func(*testing.T) key{
 		"classic": func(t *testing.T) key { t.Helper(); return newKey(t) }, "post-quantum": newHybridKey,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			behind, dir := files(t)
 			older, newer, stranger := make(t), make(t), make(t)
 			with := func(recipients string, identities ...key) (objectstorev1.ObjectStore, error) {
 				return New(Config{Recipients: recipients, FrontConfig: objectstorev1.FrontConfig{

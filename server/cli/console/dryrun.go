@@ -198,7 +198,7 @@ func (d *dryRunDocument) read(ctx context.Context, l *console.Look, e *entered) 
 }
 
 // fillRestore adds what a restore would do.
-func fillRestore(ctx context.Context, l *console.Look, d *dryRunDocument, e *entered, o *runs.Object) error {
+func fillRestore(_ context.Context, l *console.Look, d *dryRunDocument, e *entered, o *runs.Object) error {
 	cluster, r := clusterOf(l), o.Object
 	d.Backup = l.Request.PathValue("name")
 	found, release, err := console.Hold(l, "dry run "+d.Name, string(r.GetUID()),

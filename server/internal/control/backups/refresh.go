@@ -183,7 +183,8 @@ func originsOf(
 
 // addRefreshed adds the outcome to the resource list and the results of the backup.
 func (r *Finalizer) addRefreshed(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, refreshed *backup.Refreshed, status *velerov1.BackupStatus,
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, refreshed *backup.Refreshed,
+	status *velerov1.BackupStatus,
 ) error {
 	if len(refreshed.Added) > 0 {
 		list, err := store.DecodeJSON[map[string][]string](ctx, objects, velerov1.DownloadTargetKindBackupResourceList,

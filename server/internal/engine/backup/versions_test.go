@@ -44,8 +44,9 @@ func TestAllVersionsAreBackedUp(t *testing.T) {
 		})}, &out)
 	require.NoError(t, err)
 	require.Zero(t, result.Errors)
-	require.Equal(t, []string{"versions/web"}, slices.Collect(result.ResourceList.Of("autoscaling/v2/HorizontalPodAutoscaler")))
-	require.Equal(t, []string{"versions/web"}, slices.Collect(result.ResourceList.Of("autoscaling/v1/HorizontalPodAutoscaler")))
+	for _, kind := range []string{"autoscaling/v2/HorizontalPodAutoscaler", "autoscaling/v1/HorizontalPodAutoscaler"} {
+		require.Equal(t, []string{"versions/web"}, slices.Collect(result.ResourceList.Of(kind)))
+	}
 
 	scalers := schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}
 	a, err := archive.Open(t.Context(), bytes.NewReader(out.Bytes()), t.TempDir(), archive.Options{AllVersions: true})

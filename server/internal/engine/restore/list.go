@@ -42,7 +42,9 @@ func (l listEntry) String() string {
 }
 
 func newResourceList(of settled, claims map[itemKey]*claim, names map[itemKey]string) *ResourceList {
-	l := &ResourceList{settled: of, of: map[string][]schema.GroupResource{}, others: map[string][]listEntry{}, names: names}
+	l := &ResourceList{
+		settled: of, of: map[string][]schema.GroupResource{}, others: map[string][]listEntry{}, names: names,
+	}
 	for gr, kind := range of.kinds {
 		l.of[kind] = append(l.of[kind], gr)
 	}

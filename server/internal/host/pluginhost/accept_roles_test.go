@@ -20,7 +20,8 @@ func TestAcceptPlugins_RolesOfVelerosPlugins(t *testing.T) {
 	host, err := New(t.Context(), Config{BuiltIns: plugins.All(), Log: hclog.NewNullLogger()})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	ours := []framework.Role{framework.RoleDryRun, framework.RoleNodeFiles, framework.RoleInFront} // which Velero's own do not promise
+	// Velero's own do not promise these.
+	ours := []framework.Role{framework.RoleDryRun, framework.RoleNodeFiles, framework.RoleInFront}
 	known := []framework.Role{
 		framework.RoleCSI, framework.RoleClaimSnapshots, framework.RoleOwnSnapshots, framework.RoleSnapshotObjects,
 		framework.RolePodVolumes, framework.RoleClaimRestores, framework.RolePodVolumeRestores,
