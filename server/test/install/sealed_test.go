@@ -265,6 +265,7 @@ func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	s.ChangeLocation(plain(bucket))
 	serveVelero(s, v, often...)
 	s.AwaitNames("b")
+	s.Available() // Velero refuses a restore otherwise
 	_, err = v.Run(t.Context(), "restore", "create", "r", "--from-backup", "b", "--namespace-mappings",
 		fmt.Sprintf("%s:%s-copy", s.Shop, s.Shop), "--wait")
 	require.NoError(t, err)
