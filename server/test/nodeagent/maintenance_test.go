@@ -326,12 +326,13 @@ func (m *machine) maintained(name string) {
 	require.Equal(t, job, jobs[0].Name)
 
 	dir := filepath.Join(m.bucket, string(of.Spec.RepositoryType))
-	require.NoError(t, os.Rename(dir, dir+"-away"))
+	away := filepath.Join(t.TempDir(), "away") // not in the bucket, where it would make the location invalid
+	require.NoError(t, os.Rename(dir, away))
 	m.makeDue(name)
 	of = m.repository(name, "has failed", attempts(3))
 	require.Equal(t, velerov1.BackupRepositoryMaintenanceFailed, of.Status.RecentMaintenance[2].Result)
 	require.Contains(t, of.Status.RecentMaintenance[2].Message, "there is no repository")
-	require.NoError(t, os.Rename(dir+"-away", dir))
+	require.NoError(t, os.Rename(away, dir))
 }
 
 // jobs returns the Jobs that maintain a repository.

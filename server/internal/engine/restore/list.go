@@ -14,7 +14,7 @@ import (
 
 // ResourceList are the items of a restore with what became of each, in the form of Velero's file: by
 // "apiVersion/Kind", "namespace/name(action)", where action is created, updated, failed or skipped. Most of its entries
-// are made when they are asked for.
+// are made when they are asked for. A nil list has none.
 type ResourceList struct {
 	settled settled
 	of      map[string][]schema.GroupResource // of the settled ones
@@ -70,10 +70,18 @@ func (l *ResourceList) entry(key itemKey, made action) listEntry {
 }
 
 // Len returns the number of entries.
-func (l *ResourceList) Len() int { return l.length }
+func (l *ResourceList) Len() int {
+	if l == nil {
+		return 0
+	}
+	return l.length
+}
 
 // Kinds returns the kinds of the items, sorted, each as "apiVersion/Kind".
 func (l *ResourceList) Kinds() []string {
+	if l == nil {
+		return nil
+	}
 	kinds := map[string]bool{}
 	for kind := range l.others {
 		kinds[kind] = true
@@ -90,6 +98,9 @@ func (l *ResourceList) Kinds() []string {
 // Of yields the entries of a kind, by the namespaces and names of the items in the backup.
 func (l *ResourceList) Of(kind string) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		if l == nil {
+			return
+		}
 		others := l.others[kind]
 		for next := range l.settledOf(kind) {
 			for len(others) > 0 && others[0].compare(next) < 0 {

@@ -18,6 +18,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 )
 
+func TestNilResourceListIsEmpty(t *testing.T) {
+	t.Parallel()
+	var none *ResourceList
+	require.Zero(t, none.Len())
+	require.Empty(t, none.Kinds())
+	require.Empty(t, slices.Collect(none.Of("v1/ConfigMap")))
+	content, err := jsonv2.Marshal(none, jsonv1.DefaultOptionsV1())
+	require.NoError(t, err)
+	require.Equal(t, "null", string(content))
+}
+
 // TestResultsOfRandomItems checks that the tracker tells the same of items whose claims it has forgotten as of others,
 // and that the resource list has each item once.
 func TestResultsOfRandomItems(t *testing.T) {
