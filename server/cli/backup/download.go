@@ -75,14 +75,19 @@ func save(ctx context.Context, a *command.App, file *runs.File, path string, for
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer target.Abort()
-	bar := command.NewBytesBar(a.Err, filepath.Base(path), file.Size())
-	_, err = io.Copy(io.MultiWriter(target, bar), content)
-	_ = bar.Finish() // fails only if the terminal was closed
-	if err == nil {
+	if err = copyWithBar(a, filepath.Base(path), file.Size(), target, content); err == nil {
 		err = target.Commit(0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("download to %s: %w", path, err)
 	}
 	return nil
+}
+
+// copyWithBar copies a download of a size, if that is known, with a bar of a name.
+func copyWithBar(a *command.App, name string, size int64, to io.Writer, from io.Reader) error {
+	bar := command.NewBytesBar(a.Err, name, size)
+	_, err := io.Copy(io.MultiWriter(to, bar), from)
+	_ = bar.Finish() // fails only if the terminal was closed
+	return err
 }

@@ -115,10 +115,7 @@ func fetchArchive(ctx context.Context, a *command.App, file *runs.File, name str
 	if err != nil {
 		return nil, err
 	}
-	bar := command.NewBytesBar(a.Err, name, file.Size())
-	_, err = io.Copy(io.MultiWriter(archive, bar), content)
-	_ = bar.Finish() // fails only if the terminal was closed
-	if err != nil {
+	if err = copyWithBar(a, name, file.Size(), archive, content); err != nil {
 		return nil, errors.Join(fmt.Errorf("download the files of backup %s; the log of the server has the reason if it "+
 			"could not read them: %w", name, err), archive.Close())
 	}

@@ -115,7 +115,7 @@ func (f *form) document(ctx context.Context, l *console.Look, name string, besid
 	if err != nil {
 		return nil, err
 	}
-	doc := &formDocument{APIVersion: status.APIVersion, Kind: titled(f.kind) + "Form", What: f.kind, Here: e.path,
+	doc := &formDocument{APIVersion: status.APIVersion, Kind: status.Run{Kind: f.kind}.Title() + "Form", What: f.kind, Here: e.path,
 		Once: newOnce(), Command: e.command(l)}
 	doc.refuse(l.May(ctx, "create", group, f.kind+"s", ""))
 	if given && doc.Refused == "" {
@@ -460,6 +460,3 @@ func (e *entered) start(ctx context.Context, l *console.Look, o *runs.Object, ti
 	}
 	return e.link(""), nil
 }
-
-// titled returns a kind with a capital letter.
-func titled(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/runs"
@@ -57,9 +56,7 @@ func overview(l *console.Look) (*overviewDocument, error) {
 	}
 	claims, noClaims := console.List[*corev1.PersistentVolumeClaim](l, claimKind)
 	for _, claim := range claims {
-		if claim.Status.Phase == corev1.ClaimBound {
-			of.Claims = append(of.Claims, client.ObjectKeyFromObject(claim))
-		}
+		of.AddClaim(claim)
 	}
 	var noBackups, noSchedules, noLocations error
 	of.Backups, noBackups = console.List[*velerov1.Backup](l, backupKind)

@@ -77,9 +77,7 @@ func compose(
 		of.Namespaces = append(of.Namespaces, namespaces.Items[i].Name)
 	}
 	for i := range claims.Items {
-		if claims.Items[i].Status.Phase == corev1.ClaimBound {
-			of.Claims = append(of.Claims, client.ObjectKeyFromObject(&claims.Items[i]))
-		}
+		of.AddClaim(&claims.Items[i])
 	}
 	of.Schedules, of.Locations = pointers(schedules.Items), pointers(locations.Items)
 	doc := status.NewOverview(of, now)

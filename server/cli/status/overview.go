@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -233,6 +234,13 @@ func (s *ScheduleState) trouble(schedule *velerov1.Schedule, now time.Time) []st
 			layout.Ago(*s.LastGood, now), s.Interval)}
 	default:
 		return nil
+	}
+}
+
+// AddClaim adds a claim if it is bound.
+func (of *OverviewOf) AddClaim(claim *corev1.PersistentVolumeClaim) {
+	if claim.Status.Phase == corev1.ClaimBound {
+		of.Claims = append(of.Claims, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	}
 }
 

@@ -143,9 +143,9 @@ func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
 	}
 }
 
-// position returns the position of an object in the Items of its type.
-func (a *Archive) position(gr schema.GroupResource, namespace, name string) (i int, found bool) {
-	return slices.BinarySearchFunc(a.records(gr), struct{}{}, func(r record, _ struct{}) int {
+// position returns the position of an object among the records of its type.
+func (a *Archive) position(records []record, namespace, name string) (i int, found bool) {
+	return slices.BinarySearchFunc(records, struct{}{}, func(r record, _ struct{}) int {
 		return a.compareTo(r, namespace, name)
 	})
 }
@@ -171,11 +171,12 @@ func (a *Archive) Namespaces() []string {
 
 // Find returns the entry of one object.
 func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, bool) {
-	i, found := a.position(gr, namespace, name)
+	records := a.records(gr)
+	i, found := a.position(records, namespace, name)
 	if !found {
 		return Entry{}, false
 	}
-	return a.entry(gr, a.records(gr)[i]), true
+	return a.entry(gr, records[i]), true
 }
 
 // Versions returns the version in which Items returns the objects of a type at first, which is the one that their API
@@ -219,11 +220,12 @@ func (a *Archive) entry(gr schema.GroupResource, r record) Entry {
 
 // Read returns the archived JSON of one object.
 func (a *Archive) Read(e Entry) ([]byte, error) {
-	i, found := a.position(e.GroupResource, e.Namespace, e.Name)
+	records := a.records(e.GroupResource)
+	i, found := a.position(records, e.Namespace, e.Name)
 	if !found {
 		return nil, fmt.Errorf("read %s: it is not in the archive", e.Path())
 	}
-	r := a.records(e.GroupResource)[i]
+	r := records[i]
 	if r.offset == notUnpacked {
 		return nil, fmt.Errorf("read %s: it was not unpacked, because nothing of its namespace is restored", e.Path())
 	}

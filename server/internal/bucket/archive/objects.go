@@ -45,7 +45,7 @@ func (o Objects) Position(namespace, name string) (i int, found bool) {
 	if o.Len() == 0 {
 		return 0, false
 	}
-	i, found = o.archive.position(o.gr, namespace, name)
+	i, found = o.archive.position(o.archive.records(o.gr), namespace, name)
 	if found && o.only != nil {
 		i, found = slices.BinarySearch(o.only, int32(i)) //nolint:gosec // Choose got it so
 	}

@@ -45,8 +45,7 @@ func (s *settled) position(e archive.Entry) (at int, ok bool) {
 	if s.order == nil {
 		return 0, false
 	}
-	at, ok = s.order.Position(e)
-	return at, ok && s.order.Item(at) == e
+	return s.order.Position(e)
 }
 
 // find returns what became of an item, and false if it is not settled.

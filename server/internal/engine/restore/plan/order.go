@@ -132,8 +132,12 @@ func (o *Order) Span(gr schema.GroupResource) (begin, end int) {
 
 // Position returns the position of an object among the items.
 func (o *Order) Position(e archive.Entry) (int, bool) {
-	return o.find(manifest.Ref{Group: e.GroupResource.Group, Resource: e.GroupResource.Resource, Namespace: e.Namespace,
-		Name: e.Name})
+	at, ok := o.at[e.GroupResource]
+	if !ok {
+		return 0, false
+	}
+	i, found := o.resources[at].objects.Position(e.Namespace, e.Name)
+	return o.resources[at].begin + i, found
 }
 
 // Owns reports whether an object owns one of the items.
@@ -216,14 +220,9 @@ func (o *Order) find(ref manifest.Ref) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	at, ok := o.at[gr]
-	if !ok {
-		return 0, false
-	}
-	of := o.resources[at]
 	for _, namespace := range []string{ref.Namespace, ""} { // the manifest has the owner of an object in its namespace
-		if i, found := of.objects.Position(namespace, ref.Name); found {
-			return of.begin + i, true
+		if i, found := o.Position(archive.Entry{GroupResource: gr, Namespace: namespace, Name: ref.Name}); found {
+			return i, true
 		}
 		if namespace == "" {
 			break
