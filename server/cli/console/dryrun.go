@@ -131,8 +131,8 @@ func (f *form) dryRunPage(path, title string) console.Page {
 			if err != nil {
 				return nil, err
 			}
-			doc := &dryRunDocument{APIVersion: status.APIVersion, Kind: status.Run{Kind: f.kind}.Title() + "DryRun", What: f.kind, Here: e.path,
-				Change: e.link(""), Once: shown, Name: e.dryRunName(shown), Command: e.command(l)}
+			doc := &dryRunDocument{APIVersion: status.APIVersion, Kind: status.Run{Kind: f.kind}.Title() + "DryRun",
+				What: f.kind, Here: e.path, Change: e.link(""), Once: shown, Name: e.dryRunName(shown), Command: e.command(l)}
 			for _, key := range slices.Sorted(maps.Keys(e.values)) {
 				doc.Entered = append(doc.Entered, filter{Name: key, Value: e.values.Get(key)})
 			}

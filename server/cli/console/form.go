@@ -115,8 +115,8 @@ func (f *form) document(ctx context.Context, l *console.Look, name string, besid
 	if err != nil {
 		return nil, err
 	}
-	doc := &formDocument{APIVersion: status.APIVersion, Kind: status.Run{Kind: f.kind}.Title() + "Form", What: f.kind, Here: e.path,
-		Once: newOnce(), Command: e.command(l)}
+	doc := &formDocument{APIVersion: status.APIVersion, Kind: status.Run{Kind: f.kind}.Title() + "Form",
+		What: f.kind, Here: e.path, Once: newOnce(), Command: e.command(l)}
 	doc.refuse(l.May(ctx, "create", group, f.kind+"s", ""))
 	if given && doc.Refused == "" {
 		if err := e.confirm(ctx, l); err != nil {
