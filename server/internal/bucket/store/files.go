@@ -26,7 +26,7 @@ func CheckArtifact(name string) error {
 		return fmt.Errorf("%q cannot be the name of a file beside a backup, want lower-case letters, digits, \"-\", \"_\" "+
 			"and \".\"", name)
 	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == metadataFile,
-		name == AllFiles:
+		name == AllFiles, name == ChecksumsFile, name == SignatureFile:
 		return fmt.Errorf("%s is the name of a file that each backup has; choose another name", name)
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
 		return fmt.Errorf("%s would look like the archive of a backup; choose another name", name)
@@ -46,6 +46,8 @@ func (l layout) key(file File) (string, error) {
 	switch {
 	case isAllFiles(file):
 		return "", errAllFiles
+	case file.Kind == velerov1.DownloadTargetKindBackupResourceList && isOfChecksums(file.Artifact):
+		return l.artifact(file.Name, file.Artifact), checkName(file.Name)
 	case file.Artifact == "":
 		return l.download(file.Kind, file.Name)
 	case file.Kind == velerov1.DownloadTargetKindRestoreResourceList && file.Artifact == dryrun.FileName:
