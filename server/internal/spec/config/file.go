@@ -21,14 +21,16 @@ const APIVersion = "cleat.dev/v1"
 //
 // A new key is a new field here and a property in file.schema.json, which defines the values of the key.
 type File struct {
-	APIVersion  string      `yaml:"apiVersion"`
-	Backups     Backups     `yaml:"backups"`
-	Maintenance Maintenance `yaml:"maintenance"`
-	NodeAgent   NodeAgent   `yaml:"nodeAgent"`
-	Operations  Operations  `yaml:"operations"`
-	Plugins     Plugins     `yaml:"plugins"`
-	Restores    Restores    `yaml:"restores"`
-	Tracing     Tracing     `yaml:"tracing"`
+	APIVersion   string       `yaml:"apiVersion"`
+	Backups      Backups      `yaml:"backups"`
+	Maintenance  Maintenance  `yaml:"maintenance"`
+	NodeAgent    NodeAgent    `yaml:"nodeAgent"`
+	Operations   Operations   `yaml:"operations"`
+	Plugins      Plugins      `yaml:"plugins"`
+	Restores     Restores     `yaml:"restores"`
+	Tracing      Tracing      `yaml:"tracing"`
+	Trust        Trust        `yaml:"trust"`
+	Verification Verification `yaml:"verification"`
 
 	root Object // the whole file
 }
@@ -43,12 +45,15 @@ type Backups struct {
 	ManifestWriters []ManifestWriter `yaml:"manifestWriters"`
 	// References are fields that name other objects, in addition to the built-in table.
 	References []reference.Row `yaml:"references"`
+	Signing    Signing         `yaml:"signing"`
 }
 
 // Restores is how restores are run.
 type Restores struct {
 	Concurrent int `yaml:"concurrent"`
 	Attempts   int `yaml:"attempts"`
+	// RequireSignature refuses backups without a signature of an accepted key.
+	RequireSignature bool `yaml:"requireSignature"`
 }
 
 // Maintenance is how repositories are maintained.

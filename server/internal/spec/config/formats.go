@@ -53,6 +53,22 @@ func formats() []*jsonschema.Format {
 			return hostapi.ValidateName(text)
 		},
 		"endpoint": tracing.CheckEndpoint,
+		"secret-key": func(text string) error {
+			if name, key, ok := strings.Cut(text, "/"); !ok || name == "" || key == "" || strings.Contains(key, "/") {
+				return errors.New("is not NAME/KEY")
+			}
+			return nil
+		},
+		"moment": func(text string) error {
+			_, err := time.Parse(time.RFC3339, text)
+			return err
+		},
+		"kms-key": func(text string) error {
+			if name, key, ok := strings.Cut(text, "://"); !ok || name == "" || key == "" {
+				return errors.New("is not NAME://KEY")
+			}
+			return nil
+		},
 		"environment": func(text string) error {
 			if rule := hostenv.Rule(text); rule != hostenv.Complete && rule != hostenv.Strict {
 				return errors.New("is not a rule about the environment")

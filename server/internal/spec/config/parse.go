@@ -85,6 +85,7 @@ func (f *File) validate() (found problems) {
 	}
 	f.unique(&found, writers, "backups", "manifestWriters")
 	f.unique(&found, f.Plugins.Order, "plugins", "order")
+	f.checkTrust(&found)
 	for _, problem := range reference.Check(f.Backups.References) {
 		path := append([]string{"backups", "references", strconv.Itoa(problem.Row)}, tokens(problem.Key)...)
 		found.add(f.root.locate(path), "%s", problem.Message)
