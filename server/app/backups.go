@@ -101,6 +101,7 @@ func (c *controllers) backupFinalizer() *backups.Finalizer {
 		SpoolDir:    c.scratch,
 		Manifests:   c.policies.Manifests,
 		References:  c.references,
+		Sign:        c.signer().Sign,
 		Logs:        c.logs,
 		Metrics:     c.metrics,
 		StoreOutage: c.Options.StoreOutageTimeout,

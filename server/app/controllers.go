@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/restores"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/control/verification"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
@@ -71,6 +72,7 @@ type controllers struct {
 	journals    *operation.Journals
 	following   *operations.Common
 	volumes     *volumes.Hub
+	trusted     *verification.Keys // of backups
 }
 
 func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error) {
@@ -95,6 +97,7 @@ func newControllers(mgr ctrl.Manager, c Config, s services) (*controllers, error
 		journals:   operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, s.signing, c.Log.Named("operations")),
 	}
 	all.volumes = all.newVolumes()
+	all.trusted = all.newTrust()
 	all.backupRuns = all.newRuns("backup", c.Options.BackupAttempts)
 	all.restoreRuns = all.newRuns("restore", c.Options.RestoreAttempts)
 	all.following = &operations.Common{
@@ -199,6 +202,8 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 		return err
 	}
 	c.addSnapshots(r)
+	verifications := c.verifications()
+	r.setUp(run.VerificationController, verifications.Workers(), verifications)
 	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, c.schedules(), nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, c.downloadRequests(), nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, c.statusRequests(queue), nil)

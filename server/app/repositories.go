@@ -58,3 +58,25 @@ func (r *moverRepositories) Forget(
 	})
 	return forgotten.Kept, err
 }
+
+// Check implements verification.Repositories.
+func (r *moverRepositories) Check(
+	ctx context.Context, moverName, locationName, namespace string, data bool,
+) (warnings []string, err error) {
+	mover, err := r.movers.Find(moverName)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", volumes.ErrNoMover, moverName, err)
+	}
+	check := datamover.Check{Depth: datamover.Structure}
+	if data {
+		check.Depth = datamover.Data
+	}
+	var checked datamover.Checked
+	err = r.opener.Use(ctx, mover, locationName, namespace, func(of datamover.Repository) (err error) {
+		check.Repository = of
+		check.Repository.ReadOnly = true
+		checked, err = mover.Check(ctx, check, nil)
+		return err
+	})
+	return checked.Warnings, err
+}

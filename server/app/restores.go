@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/restores"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -20,7 +21,12 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 	if err != nil {
 		return nil, err
 	}
+	var required func(context.Context) trust.Ring
+	if c.File.Restores.RequireSignature {
+		required = c.trusted.Ring
+	}
 	return &restores.Controller{
+		Trusted:              required,
 		Cluster:              c.cluster,
 		Runs:                 c.restoreRuns,
 		Stores:               c.opener,

@@ -89,6 +89,23 @@ func (s *Store) Checksums(ctx context.Context, backup string) (checksums, signat
 	return checksums, signature, err
 }
 
+// WithChecksums adds the sums of the checksums and of the signature of a backup, which an earlier attempt has stored, to
+// a tally.
+func (s *Store) WithChecksums(ctx context.Context, backup string, files Tally) (Tally, error) {
+	all := files.With(nil)
+	for _, name := range []string{ChecksumsFile, SignatureFile} {
+		name = backup + "-" + name
+		switch sum, err := s.SumOf(ctx, backup, name); {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			all[name] = sum
+		}
+	}
+	return all, nil
+}
+
 func (s *Store) readSmall(ctx context.Context, key string) ([]byte, error) {
 	body, err := s.open(ctx, key)
 	if err != nil {

@@ -255,7 +255,10 @@ func (r *Finalizer) settle(
 				return nil, err
 			}
 			files, err := r.confirm(ctx, b, objects, record)
-			return files.With(sum), err
+			if err != nil {
+				return nil, err
+			}
+			return objects.WithChecksums(ctx, b.Name, files.With(sum))
 		}
 	}
 	if err := r.Volumes.Settle(ctx, b, objects, operations, late.Logger()); err != nil {

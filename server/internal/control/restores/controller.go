@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -47,9 +48,11 @@ type Controller struct {
 	References           *reference.Table // by which the objects of a backup without a manifest need others
 	Hooks                *hook.Restores   // nil for dry runs
 	ItemOperationTimeout time.Duration
-	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
-	LogOptions           run.LogOptions
-	Logs                 *run.Logs // nil for dry runs
+	// Trusted returns the keys of which one must have signed a backup; nil if a signature is not required.
+	Trusted     func(ctx context.Context) trust.Ring
+	AllVersions bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
+	LogOptions  run.LogOptions
+	Logs        *run.Logs // nil for dry runs
 	// for unpacked archives; empty means the system's directory of temporary files
 	SpoolDir string
 	Events   events.EventRecorder // nil for none

@@ -124,6 +124,10 @@ func (w *work) follow() *run.Progress[velerov1.Restore] {
 
 // apply unpacks the archive and runs the engine.
 func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Restore]) (*restore.Result, error) {
+	objects, err := w.guarded(objects)
+	if err != nil {
+		return nil, err
+	}
 	contents, err := w.open(objects)
 	if err != nil {
 		return nil, err
@@ -182,6 +186,20 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		result.Results.Warnings.Merge(results.Result{Velero: absent})
 	}
 	return result, errors.Join(err, journal.Flush(w.run.Final))
+}
+
+// guarded returns the location for the files of the backup. If a signature is required, it reads only files that the
+// signature covers, as they were when the backup was made.
+func (w *work) guarded(objects *store.Store) (*store.Store, error) {
+	if w.Trusted == nil {
+		return objects, nil
+	}
+	backup := w.source.backup
+	signed, err := w.Trusted(w.run.Ctx).Require(w.run.Ctx, objects, backup.Name, store.TallyOf(backup))
+	if err != nil {
+		return nil, err
+	}
+	return objects.Guarded(backup.Name, signed.Sums(), w.SpoolDir), nil
 }
 
 // recordScope records what the restore may write, so that backups which have nothing of it in common need not wait.

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/control/validation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
@@ -140,6 +142,9 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	if problem := run.LocationProblem(location); problem != "" {
 		return source{location: location}, []string{"the backup cannot be read: " + problem}, nil
 	}
+	if problem, err := r.untrusted(ctx, backup, location); problem != "" || err != nil {
+		return source{location: location}, []string{problem}, err
+	}
 	spec.ScheduleName = cmp.Or(spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
 	if schedule := backup.Labels[velerov1.ScheduleNameLabel]; schedule != "" {
 		if restore.Labels == nil {
@@ -148,6 +153,23 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 		restore.Labels[velerov1.ScheduleNameLabel] = schedule
 	}
 	return source{backup: backup, location: location}, nil, nil
+}
+
+// untrusted returns why a backup must not be restored because of its signature, and "" if it may be.
+func (r *Controller) untrusted(
+	ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation,
+) (string, error) {
+	if r.Trusted == nil {
+		return "", nil
+	}
+	objects, err := r.Stores.Open(ctx, location)
+	if err == nil {
+		_, err = r.Trusted(ctx).Require(ctx, objects, backup.Name, store.TallyOf(backup))
+	}
+	if errors.Is(err, trust.ErrNotTrusted) {
+		return err.Error(), nil
+	}
+	return "", err
 }
 
 // unreadable returns why nothing can be restored from a backup, because of its phase, and "" if something can.

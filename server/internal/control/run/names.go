@@ -15,6 +15,7 @@ const (
 	RestoreFinalizerController  = "restore-finalizer"
 	RestoreDryRunController     = "restore-dry-run"
 	ScheduleController          = "schedule"
+	VerificationController      = "verification"
 	DownloadRequestController   = "download-request"
 	ServerStatusController      = "server-status-request"
 	BackupRepositoryController  = "backup-repo"

@@ -74,3 +74,15 @@ func (f *File) checkTrust(found *problems) {
 			"needs a key whose signatures are accepted: set backups.signing.key or trust.keys")
 	}
 }
+
+// Label returns where the key is, for messages.
+func (k KeySource) Label() string {
+	switch {
+	case k.Secret != "":
+		return "secret " + k.Secret
+	case k.File != "":
+		return "file " + k.File
+	default:
+		return k.KMS
+	}
+}
