@@ -34,6 +34,7 @@ func (c *controllers) statusRequests(queue *backupqueue.Controller) *requests.St
 		Policies: func() *serverreport.PolicyReport {
 			report := c.policies.Report(max(1, c.Options.ConcurrentBackups))
 			report.Unwritable = queue.Unwritable()
+			report.Keys = c.publicKeys()
 			return report
 		},
 		Blockers: queue.Blockers,

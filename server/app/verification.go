@@ -2,9 +2,11 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/control/verification"
 )
@@ -19,6 +21,24 @@ func (c *controllers) newTrust() *verification.Keys {
 		Now:       time.Now,
 	}
 }
+
+// publicKeys returns the keys whose signatures of backups are accepted.
+func (c *controllers) publicKeys() (keys []serverreport.Key) {
+	ctx, cancel := context.WithTimeout(c.lost, keyTimeout)
+	defer cancel()
+	for _, accepted := range c.trusted.Ring(ctx) {
+		key := serverreport.Key{ID: accepted.ID, Name: accepted.Name, Signs: accepted.Own, PEM: string(accepted.PEM),
+			NotAfter: accepted.NotAfter}
+		if accepted.Problem != nil {
+			key.Problem = accepted.Problem.Error()
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// keyTimeout is how long an answer waits for the key of a KMS.
+const keyTimeout = 5 * time.Second
 
 // signer returns what makes the checksums of backups.
 func (c *controllers) signer() *verification.Signer {

@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/console"
 	"github.com/cleat-dev/cleat/server/cli/debug"
 	"github.com/cleat-dev/cleat/server/cli/installation"
+	"github.com/cleat-dev/cleat/server/cli/key"
 	"github.com/cleat-dev/cleat/server/cli/location"
 	"github.com/cleat-dev/cleat/server/cli/manifest"
 	"github.com/cleat-dev/cleat/server/cli/operations"
@@ -41,6 +42,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		operations.NewCommand(app),
 		console.NewCommand(app),
 		manifest.NewCommand(app),
+		key.NewCommand(app),
 		clientconfig.NewCommand(app),
 		debug.NewCommand(app),
 		bug.NewCommand(app),

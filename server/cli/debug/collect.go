@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/key"
+	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/redact"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
@@ -93,8 +96,25 @@ func (c *collector) version(ctx context.Context, a *command.App) {
 		for _, p := range status.Status.Plugins {
 			text += fmt.Sprintf("plugin: %s %s\n", p.Kind, p.Name)
 		}
+		c.keys(status)
 	}
 	c.put("version.txt", []byte(text))
+}
+
+// keys adds the public keys whose signatures of backups the server accepts.
+func (c *collector) keys(status *velerov1.ServerStatusRequest) {
+	report, err := queue.PoliciesOf(status)
+	if err != nil {
+		c.lacks("public keys", err)
+	}
+	if report == nil || len(report.Keys) == 0 {
+		return
+	}
+	var text strings.Builder
+	for _, k := range report.Keys {
+		fmt.Fprintf(&text, "%s\n%s\n", redact.Text(key.Describe(k)), k.PEM)
+	}
+	c.put("public-keys.txt", []byte(text.String()))
 }
 
 // objects adds the objects of one kind in the server's namespace.

@@ -35,6 +35,7 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 				b.Spec.OrLabelSelectors),
 		})
 	}
+	addVerified(&t, backups, now)
 	return t
 }
 

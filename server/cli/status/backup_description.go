@@ -63,6 +63,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 				b.Name)})
 		}
 	}
+	printVerification(d, b)
 	printOperations(d, BackupRun(b), doc.Operations)
 	printHookStatus(d, b.Status.HookStatus)
 	if doc.Resources != nil {
@@ -156,6 +157,9 @@ func (doc *BackupDescription) AddDeletions(requests []velerov1.DeleteBackupReque
 // NewBackupDescription returns the description of b, as far as the Backup itself holds it.
 func NewBackupDescription(b *velerov1.Backup) *BackupDescription {
 	doc := &BackupDescription{Backup: b}
+	if _, err := velerov1.VerificationOf(b); err != nil {
+		doc.Problems = append(doc.Problems, err.Error())
+	}
 	if b.Status.Phase != velerov1.BackupPhaseQueued {
 		return doc
 	}

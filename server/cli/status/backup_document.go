@@ -30,6 +30,8 @@ type backupDocument struct {
 	Starts     string                   `json:"starts,omitempty"`
 	Operations *serverreport.Operations `json:"operations,omitempty"`
 	Problems   []string                 `json:"problems,omitempty"`
+
+	Verification *velerov1.Verification `json:"verification,omitempty"`
 }
 
 type metadataDocument struct {
@@ -135,6 +137,7 @@ func (doc *BackupDescription) Document() any {
 		Status:           doc.statusDocument(),
 		QueueWait:        doc.QueueWait, Starts: doc.Starts, Operations: doc.Operations, Problems: doc.Problems,
 	}
+	out.Verification, _ = velerov1.VerificationOf(b) // problems has the error
 	if p := b.Spec.ResourcePolicy; p != nil {
 		out.ResourcePolicies = &referenceDocument{p.Kind, p.Name}
 	}

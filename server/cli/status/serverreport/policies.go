@@ -40,6 +40,19 @@ type PolicyReport struct {
 	Policies []Policy `json:"policies"`
 	// Unwritable are Backups that the API server refuses to write, so that they cannot start, or hold no slot any more.
 	Unwritable []Unwritable `json:"unwritable,omitempty"`
+	// Keys are the public keys whose signatures of backups are accepted.
+	Keys []Key `json:"keys,omitempty"`
+}
+
+// Key is a public key for the signatures of backups.
+type Key struct {
+	ID       string    `json:"id,omitempty"`
+	Name     string    `json:"name,omitempty"`  // in the configuration; empty for the key of the server
+	Signs    bool      `json:"signs,omitempty"` // it is the key of the server
+	PEM      string    `json:"pem,omitempty"`
+	NotAfter time.Time `json:"notAfter,omitzero"`
+	// Problem is why it cannot be used.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Unwritable is a Backup that the API server refuses to write, with its last reply.
@@ -59,6 +72,11 @@ func (r *PolicyReport) Encode() (string, error) {
 		short.Policies = append(short.Policies, status)
 	}
 	short.Unwritable = r.Unwritable[:min(maxUnwritable, len(r.Unwritable))]
+	short.Keys = nil
+	for _, key := range r.Keys[:min(maxKeys, len(r.Keys))] {
+		key.Problem = shorten.Text(key.Problem, maxProblem)
+		short.Keys = append(short.Keys, key)
+	}
 	data, err := json.Marshal(short)
 	if err != nil {
 		return "", fmt.Errorf("write the report of policies as JSON: %w", err)
@@ -83,6 +101,8 @@ const (
 	maxMessages = 16 << 10
 	// maxUnwritable is the maximum number of Unwritable, whose messages have at most 512 bytes.
 	maxUnwritable = 20
+	// maxKeys is the maximum number of keys, whose problems have at most maxProblem bytes.
+	maxKeys, maxProblem = 20, 512
 )
 
 // DecodePolicies parses the annotation. It ignores unknown fields, because the server may be newer.

@@ -15,8 +15,10 @@ import (
 type Accepted struct {
 	PublicKey
 
-	// Name is what people call the key.
+	// Name is what people call the key; empty for the key of the server.
 	Name string
+	// Own is set for the key with which the server signs.
+	Own bool
 	// NotAfter is the last moment at which a backup may have ended that the key has signed; zero for no limit.
 	NotAfter time.Time
 	// Problem is why the key cannot be used: it is lost or damaged. It has no PublicKey then.

@@ -70,9 +70,9 @@ func (k *Keys) Ring(ctx context.Context) trust.Ring {
 	var ring trust.Ring
 	switch signer, err := k.Signer(ctx); {
 	case err != nil:
-		ring = append(ring, trust.Accepted{Name: "of this server", Problem: err})
+		ring = append(ring, trust.Accepted{Name: "of this server", Own: true, Problem: err})
 	case signer != nil:
-		ring = append(ring, trust.Accepted{PublicKey: signer.Public})
+		ring = append(ring, trust.Accepted{PublicKey: signer.Public, Own: true})
 	}
 	for _, trusted := range k.Trusted {
 		accepted := trust.Accepted{Name: trusted.Name, NotAfter: trusted.Until()}

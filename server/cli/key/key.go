@@ -1,0 +1,184 @@
+package key
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/queue"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
+)
+
+// NewCommand returns the command "key".
+func NewCommand(a *command.App) *cobra.Command {
+	return command.NewParent("key", "Work with the keys that sign backups", newCreateCommand(a), newShowCommand(a))
+}
+
+func newCreateCommand(a *command.App) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Create a key that signs backups",
+		Long: "Create an Ed25519 key. The file gets the private key, and the file with .pub after its name the public one. " +
+			"The server finds\n" +
+			"the private key in a Secret of its namespace, or in a file, which the configuration names: " +
+			"backups.signing.key.\n" +
+			"Keep a copy where nobody can delete it: the public key suffices to verify backups.",
+		Example: `  cleat key create --out signing.pem
+  kubectl -n velero create secret generic backup-signing --from-file key=signing.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if out == "" {
+				return errors.New("want the file for the private key, --out FILE")
+			}
+			for _, path := range []string{out, out + ".pub"} {
+				if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("%s exists; name another file with --out", path)
+				}
+			}
+			private, err := trust.NewKey()
+			if err != nil {
+				return err
+			}
+			signer, err := trust.ParseKey(private)
+			if err != nil {
+				return err
+			}
+			if err := write(out, private, 0o600); err != nil {
+				return err
+			}
+			if err := write(out+".pub", signer.Public.PEM, 0o644); err != nil {
+				return errors.Join(err, os.Remove(out))
+			}
+			fmt.Fprintf(a.Out, "Key %s\n%s has the private key, %s the public one.\n", signer.Public.ID, out, out+".pub")
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file for the private key")
+	return cmd
+}
+
+// write creates a file, and has it on disk.
+func write(path string, content []byte, mode fs.FileMode) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+func newShowCommand(a *command.App) *cobra.Command {
+	var output string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "show [FILE]",
+		Short: "Show the public keys whose signatures the server accepts, or that of a file",
+		Long: "Show the public keys whose signatures of backups the server accepts, the one with which it signs first. " +
+			"With the file of a private\n" +
+			"or public key, show the public key, without a server.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.CheckForm(output, "text"); err != nil {
+				return err
+			}
+			var keys []serverreport.Key
+			var err error
+			if len(args) == 1 {
+				keys, err = ofFile(args[0])
+			} else {
+				keys, err = ofServer(cmd, a, timeout)
+			}
+			if err != nil {
+				return err
+			}
+			return a.Print(output, []string{"text"}, keys, func() error {
+				print(a, keys)
+				return nil
+			})
+		},
+	}
+	command.AddOutput(cmd, &output, "text")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the server")
+	return cmd
+}
+
+// ofFile returns the public key of a file.
+func ofFile(path string) ([]serverreport.Key, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	public, err := trust.ParsePublicKey(content)
+	if err != nil {
+		signer, private := trust.ParseKey(content)
+		if private != nil {
+			return nil, fmt.Errorf("%s: neither a public key nor a private one: %w", path, errors.Join(err, private))
+		}
+		public = signer.Public
+	}
+	return []serverreport.Key{{ID: public.ID, PEM: string(public.PEM)}}, nil
+}
+
+// ofServer asks the server for its keys.
+func ofServer(cmd *cobra.Command, a *command.App, timeout time.Duration) ([]serverreport.Key, error) {
+	cluster, err := a.Cluster.Connect()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := cluster.ServerStatus(cmd.Context(), timeout, nil)
+	if err != nil {
+		return nil, err
+	}
+	report, err := queue.PoliciesOf(answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case report == nil:
+		return nil, errors.New("the server does not report its keys: it is Velero's, or an older cleat")
+	}
+	return report.Keys, nil
+}
+
+func print(a *command.App, keys []serverreport.Key) {
+	if len(keys) == 0 {
+		fmt.Fprintln(a.Out, "The server has no keys: its backups are not signed, and it accepts no signature.")
+	}
+	for i, key := range keys {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		fmt.Fprintln(a.Out, Describe(key))
+		if key.PEM != "" {
+			fmt.Fprint(a.Out, key.PEM)
+		}
+	}
+}
+
+// Describe returns a key in one line.
+func Describe(key serverreport.Key) string {
+	text := "Key " + layout.OneLine(key.ID)
+	if key.ID == "" {
+		text = "Key"
+	}
+	if key.Name != "" {
+		text += " " + layout.OneLine(key.Name)
+	}
+	if key.Signs {
+		text += ", signs backups"
+	}
+	if !key.NotAfter.IsZero() {
+		text += ", accepted for backups until " + key.NotAfter.UTC().Format(time.RFC3339)
+	}
+	if key.Problem != "" {
+		text += ", cannot be used: " + layout.OneLine(key.Problem)
+	}
+	return text
+}

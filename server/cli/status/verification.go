@@ -1,0 +1,110 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/status/layout"
+)
+
+// Verified returns what is known of the verifications of a backup in a few words, "" for nothing.
+func Verified(b *velerov1.Backup, now time.Time) string {
+	known, err := velerov1.VerificationOf(b)
+	switch {
+	case err != nil:
+		return "<invalid>"
+	case known == nil:
+		return ""
+	case known.Running != nil:
+		return "Verifying" + percent(known.Running)
+	case known.Last == nil:
+		return ""
+	}
+	return string(known.Last.Outcome) + ", " + layout.Ago(known.Last.Ended, now)
+}
+
+func percent(r *velerov1.VerificationRun) string {
+	if r.TotalBytes <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d%%)", min(100, r.DoneBytes*100/r.TotalBytes))
+}
+
+// addVerified adds a column to the table of backups if one of them was verified.
+func addVerified(t *layout.Table, backups []velerov1.Backup, now time.Time) {
+	known := func(b velerov1.Backup) bool { return Verified(&b, now) != "" }
+	if !slices.ContainsFunc(backups, known) {
+		return
+	}
+	t.Head = append(t.Head, "VERIFIED")
+	for i := range backups {
+		t.Rows[i] = append(t.Rows[i], layout.OrNone(Verified(&backups[i], now)))
+	}
+}
+
+// Signature returns what is known of the signature of a backup, for people.
+func Signature(r *velerov1.VerificationResult) string {
+	switch r.Signature {
+	case velerov1.SignatureValid:
+		return "Signed by " + r.Key
+	case velerov1.SignatureUnknownKey:
+		return "Signed by a key that is not accepted"
+	case "":
+		return "<not known>"
+	default:
+		return string(r.Signature)
+	}
+}
+
+// printVerification writes what is known of the verifications of a backup.
+func printVerification(d *layout.Description, b *velerov1.Backup) {
+	known, err := velerov1.VerificationOf(b)
+	if err != nil || known == nil {
+		return // problems has the error
+	}
+	d.Gap()
+	d.Section("Verification", func() {
+		if r := known.Running; r != nil {
+			d.Pairs([2]string{"Running", "since " + layout.FormatTime(&r.Started) + percent(r)})
+			if r.At != "" {
+				d.Pairs([2]string{"Looks at", layout.OneLine(r.At)})
+			}
+		}
+		last := known.Last
+		if last == nil {
+			return
+		}
+		d.Pairs([2]string{"Result", string(last.Outcome)}, [2]string{"Verified", layout.FormatTime(&last.Ended)},
+			[2]string{"Depth", string(last.Depth)}, [2]string{"Signature", Signature(last)})
+		if last.Message != "" {
+			d.Pairs([2]string{"Failure reason", layout.OneLine(last.Message)})
+		}
+		for _, f := range last.Findings {
+			d.Line("%s: %s: %s", f.Kind, layout.OneLine(f.Of), layout.OneLine(f.Message))
+		}
+		if last.Others > 0 {
+			d.Line("and %s", layout.Count(last.Others, "more finding"))
+		}
+		for _, note := range last.Notes {
+			d.Line("note: %s", layout.OneLine(note))
+		}
+	})
+}
+
+// VerificationReport is the last verification of a backup.
+type VerificationReport struct {
+	Backup string `json:"backup"`
+	velerov1.VerificationResult
+}
+
+// VerificationTable returns the table of "backup verify".
+func VerificationTable(reports []VerificationReport) layout.Table {
+	t := layout.Table{Head: []string{"NAME", "RESULT", "SIGNATURE", "FILES", "SIZE", "FINDINGS"}}
+	for _, r := range reports {
+		t.Rows = append(t.Rows, []string{r.Backup, string(r.Outcome), layout.OrNone(string(r.Signature)),
+			fmt.Sprint(r.Files), layout.Bytes(r.Bytes), fmt.Sprint(len(r.Findings) + r.Others)})
+	}
+	return t
+}
