@@ -9,6 +9,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // Accepted is a public key whose signatures are accepted.
@@ -115,7 +116,7 @@ func (d *Document) ended() time.Time {
 func Read(ctx context.Context, objects *store.Store, backup string) (d *Document, checksums, signature []byte, err error) {
 	checksums, signature, err = objects.Checksums(ctx, backup)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, checksums, nil, err
 	}
 	d, err = Parse(checksums)
 	if err != nil {
@@ -143,6 +144,10 @@ func (r Ring) Require(
 	case errors.Is(err, store.ErrDamaged):
 		return nil, refuse(err)
 	case err != nil:
+		if _, lists := objects.FilesOf(ctx, backup); lists == nil && ctx.Err() == nil &&
+			!errors.Is(err, versioning.ErrUnavailable) {
+			return nil, refuse(fmt.Sprintf("the object store cannot read its checksums: %v", err))
+		}
 		return nil, err
 	}
 	judgment := r.Judge(d, checksums, signature)

@@ -69,7 +69,7 @@ func (r *run) compareItems(ctx context.Context) error {
 		return 0, nil
 	})
 	if err != nil {
-		return err
+		return r.unreadable(ctx, name, err)
 	}
 	if damage != nil {
 		r.Add(velerov1.FindingChanged, file(name), "the archive cannot be read to its end, %d items can: %v", items, damage)

@@ -16,6 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // tolerance is how far two clocks may differ without a note.
@@ -140,7 +141,12 @@ func (r *run) readChecksums(ctx context.Context) error {
 		r.Add(velerov1.FindingChanged, file(checksums), "the checksums cannot be used: %v", err)
 		return nil
 	case err != nil:
-		return err
+		unreadable := checksums
+		if raw != nil {
+			unreadable = signature
+		}
+		r.Signature = velerov1.SignatureInvalid
+		return r.unreadable(ctx, unreadable, err)
 	}
 	judgment := r.Ring.Judge(d, raw, sum)
 	r.Signature, r.Key = judgment.State, judgment.Key
@@ -275,7 +281,7 @@ func (r *run) readFile(ctx context.Context, name string) error {
 	}
 	got, err := r.sumOf(ctx, name)
 	if err != nil {
-		return err
+		return r.unreadable(ctx, name, err)
 	}
 	want := r.want[name]
 	if got.SHA256 == want.SHA256 {
@@ -310,17 +316,51 @@ func (r *run) readFile(ctx context.Context, name string) error {
 	return nil
 }
 
+// rereads is how often a file is read again that the object store could not read, after pauses.
+const rereads, reread = 2, 300 * time.Millisecond
+
+// unreadable adds a finding if the object store lists a file and cannot read it, as one that notices itself that the
+// content was changed. Otherwise the store has failed, and the error is returned.
+func (r *run) unreadable(ctx context.Context, name string, failure error) error {
+	if ctx.Err() != nil || errors.Is(failure, versioning.ErrUnavailable) {
+		return failure
+	}
+	names, err := r.Objects.FilesOf(ctx, r.Backup)
+	switch {
+	case err != nil:
+		return failure
+	case !slices.Contains(names, name):
+		r.Add(velerov1.FindingMissing, file(name), "the file is missing")
+	default:
+		r.Add(velerov1.FindingChanged, file(name), "the object store cannot read the file: %v", failure)
+	}
+	return nil
+}
+
 // sumOf reads a file.
 func (r *run) sumOf(ctx context.Context, name string) (store.Sum, error) {
-	sum := sha256.New()
-	size, err := r.stream(ctx, name, func(body io.Reader) (int64, error) {
-		return io.CopyBuffer(sum, struct{ io.Reader }{body}, make([]byte, 256<<10))
-	})
-	return store.Sum{SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size}, err
+	buffer := make([]byte, 256<<10)
+	for attempt := 0; ; attempt++ {
+		sum, before := sha256.New(), r.Bytes
+		size, err := r.stream(ctx, name, func(body io.Reader) (int64, error) {
+			return io.CopyBuffer(sum, struct{ io.Reader }{body}, buffer)
+		})
+		if err == nil || attempt == rereads {
+			return store.Sum{SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size}, err
+		}
+		r.Bytes = before
+		r.Files--
+		select {
+		case <-ctx.Done():
+			return store.Sum{}, context.Cause(ctx)
+		case <-time.After(reread):
+		}
+	}
 }
 
 // stream passes the content of a file to read.
 func (r *run) stream(ctx context.Context, name string, read func(io.Reader) (int64, error)) (int64, error) {
+	r.Files++
 	body, err := r.Objects.OpenListed(ctx, r.Backup, name)
 	if err != nil {
 		return 0, err
@@ -332,7 +372,6 @@ func (r *run) stream(ctx context.Context, name string, read func(io.Reader) (int
 		}
 	}}
 	size, err := read(counted)
-	r.Files++
 	r.Bytes += counted.n
 	if counted.err != nil { // not what the content has caused
 		return size, fmt.Errorf("read %s of backup %s: %w", name, r.Backup, counted.err)
@@ -385,10 +424,13 @@ func (r *run) readUnknown(ctx context.Context, name string) error {
 		_, damage = io.Copy(io.Discard, content)
 		return 0, nil
 	})
-	if err == nil && damage != nil {
+	if err != nil {
+		return r.unreadable(ctx, name, err)
+	}
+	if damage != nil {
 		r.Add(velerov1.FindingChanged, file(name), "the file is damaged: %v", damage)
 	}
-	return err
+	return nil
 }
 
 // decodable returns an error unless the content is a Backup.
