@@ -78,6 +78,7 @@ func overview(l *console.Look) (*overviewDocument, error) {
 		doc.Problems = append(doc.Problems, "the server was asked about its policies and plugins: "+server.Queue.Problem)
 	default:
 		doc.AddServer(server.Policies, server.Plugins)
+		doc.AddKeys(server.Keys)
 	}
 	shown := doc.Namespaces[:min(mostNamespaces, len(doc.Namespaces))]
 	page := &overviewDocument{Overview: doc, Shown: shown, NotShown: len(doc.Namespaces) - len(shown)}

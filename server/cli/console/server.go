@@ -25,6 +25,7 @@ const (
 type serverAnswer struct {
 	Queue    status.QueueServer // its Problem is why there is no answer
 	Policies []serverreport.Policy
+	Keys     []serverreport.Key         // whose signatures of backups are accepted
 	Plugins  *serverreport.PluginReport // nil without an answer
 	Version  string
 }
@@ -40,7 +41,7 @@ func askServer(l *console.Look) (*serverAnswer, bool) {
 		_ = cluster.Delete(ctx, request) // the server would delete it in a minute, but pages ask often
 		answer := &serverAnswer{Queue: queue.ServerOf(request), Version: serverreport.ServerVersion(request)}
 		if report, err := queue.PoliciesOf(request); err == nil && report != nil {
-			answer.Policies = report.Policies
+			answer.Policies, answer.Keys = report.Policies, report.Keys
 		}
 		if answer.Plugins, err = plugin.ReportOf(request); err != nil {
 			answer.Queue.Problem = layout.OneLine(err.Error())

@@ -100,6 +100,7 @@ func compose(
 	}
 	if policies != nil {
 		doc.AddServer(policies.Policies, plugins)
+		doc.AddKeys(policies.Keys)
 	} else {
 		doc.AddServer(nil, plugins)
 	}

@@ -34,8 +34,10 @@ type Overview struct {
 	Ready       int             `json:"ready"`
 	Waiting     int             `json:"waiting"`
 	Locations   []LocationState `json:"locations"`
-	Trouble     []string        `json:"trouble,omitempty"`  // sentences
-	Problems    []string        `json:"problems,omitempty"` // errors while the document was composed
+	Trouble     []string        `json:"trouble,omitempty"` // sentences
+	// Keys are the public keys whose signatures of backups are accepted.
+	Keys     []serverreport.Key `json:"keys,omitempty"`
+	Problems []string           `json:"problems,omitempty"` // errors while the document was composed
 }
 
 // Protection is a namespace and its last Completed backup.
@@ -261,6 +263,16 @@ func (o *Overview) AddServer(policies []serverreport.Policy, plugins *serverrepo
 		if p.Status == serverreport.Quarantined {
 			o.Trouble = append(o.Trouble, fmt.Sprintf("Plugin %s is quarantined: %s",
 				layout.OneLine(cmp.Or(p.Name, p.File)), layout.OneLine(p.Reason)))
+		}
+	}
+}
+
+// AddKeys adds the public keys of a server.
+func (o *Overview) AddKeys(keys []serverreport.Key) {
+	o.Keys = keys
+	for _, key := range keys {
+		if key.Problem != "" {
+			o.Trouble = append(o.Trouble, "A key for signatures of backups cannot be used: "+layout.OneLine(key.Problem))
 		}
 	}
 }

@@ -38,7 +38,7 @@ func last(s *site.Site, name string, ended func(*velerov1.VerificationResult) bo
 func TestAcceptTrust_Scheduled(t *testing.T) {
 	t.Parallel()
 	s, g := site.NewGated(t)
-	s.UseShop()
+	s.Shop = s.Workload(20)
 	config := site.ConfigFile(t, "verification: {after: true, every: 3s}\n")
 	server := s.Serve("--config", config)
 	s.Available()
@@ -78,6 +78,11 @@ func TestAcceptTrust_Scheduled(t *testing.T) {
 	require.Positive(t, items, "the items that are lost are named")
 	require.Contains(t, s.Must("backup", "get", "first"), "Damaged, ")
 	require.Contains(t, s.Must("backup", "describe", "first"), "changed: file first.tar.gz: the file was cut")
+
+	server.Measures(`cleat_backup_damaged\{schedule=""\} 1`, `cleat_backup_unsigned\{schedule=""\} 0|1`,
+		`cleat_backup_oldest_verification_timestamp\{schedule=""\} `)
+	put(s, path, content)
+	last(s, "first", func(r *velerov1.VerificationResult) bool { return r.Outcome == velerov1.VerifiedIntact })
 
 	// A backup that is deleted is not verified any more, and nothing of it stays.
 	s.BeginDeletion("first")

@@ -29,6 +29,7 @@ type existing struct {
 	namespace string
 
 	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
+	damaged, notVerified, unsigned, verified                                 *prometheus.Desc
 }
 
 // set holds the objects that have time series, by the values of their labels.
@@ -37,6 +38,9 @@ type set struct{ schedules, backups, repositories map[string]bool }
 func newExisting(reader client.Reader, namespace string) existing {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("velero_"+name, help, labels, nil)
+	}
+	own := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("cleat_"+name, help, []string{"schedule"}, nil)
 	}
 	return existing{
 		reader: reader, namespace: namespace,
@@ -49,6 +53,11 @@ func newExisting(reader client.Reader, namespace string) existing {
 		itemErrors: desc("backup_items_errors", "Errors of the last backup.", "schedule"),
 		locations: desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.",
 			"backup_location_name"),
+		damaged:     own("backup_damaged", "Backups whose last verification has found damage."),
+		notVerified: own("backup_verification_failed", "Backups whose last verification could not look at them."),
+		unsigned:    own("backup_unsigned", "Backups whose last verification has found no valid signature."),
+		verified: own("backup_oldest_verification_timestamp",
+			"When the backup was verified whose last verification is the oldest, in Unix seconds."),
 	}
 }
 
@@ -59,7 +68,7 @@ func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
 	}
 	e := &m.existing
 	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors,
-		e.locations} {
+		e.locations, e.damaged, e.notVerified, e.unsigned, e.verified} {
 		all <- desc
 	}
 }
@@ -149,6 +158,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	}
 	send(e.restores, float64(count))
 	count = 0
+	checked := verifications{}
 	last, successes := map[string]*velerov1.Backup{}, map[string]int64{}
 	for i := range backups.Items {
 		b := &backups.Items[i]
@@ -162,6 +172,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		if !phase.Terminal() {
 			continue
 		}
+		checked.add(schedule, b)
 		if before := last[schedule]; before == nil || begun(before).Before(begun(b)) {
 			last[schedule] = b
 		}
@@ -176,6 +187,12 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		if b.Status.Progress != nil {
 			send(e.items, float64(b.Status.Progress.TotalItems), schedule)
 		}
+	}
+	for schedule, of := range checked {
+		send(e.damaged, of.damaged, schedule)
+		send(e.notVerified, of.failed, schedule)
+		send(e.unsigned, of.unsigned, schedule)
+		send(e.verified, float64(of.oldest), schedule)
 	}
 	for schedule, at := range successes {
 		send(e.lastSuccess, float64(at), schedule)
@@ -201,4 +218,35 @@ func number(yes bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// verifications count how the last verifications of backups have ended, by schedule. A backup that was never verified
+// does not count.
+type verifications map[string]*verified
+
+type verified struct {
+	damaged, failed, unsigned float64
+	oldest                    int64
+}
+
+func (v verifications) add(schedule string, b *velerov1.Backup) {
+	known, err := velerov1.VerificationOf(b)
+	if err != nil || known == nil || known.Last == nil {
+		return
+	}
+	of := v[schedule]
+	if of == nil {
+		of = &verified{oldest: known.Last.Ended.Unix()}
+		v[schedule] = of
+	}
+	of.oldest = min(of.oldest, known.Last.Ended.Unix())
+	switch known.Last.Outcome {
+	case velerov1.VerifiedDamaged:
+		of.damaged++
+	case velerov1.VerificationFailed:
+		of.failed++
+	}
+	if known.Last.Outcome != velerov1.VerificationFailed && known.Last.Signature != velerov1.SignatureValid {
+		of.unsigned++
+	}
 }
