@@ -79,8 +79,8 @@ func TestAcceptTrust_Scheduled(t *testing.T) {
 	require.Contains(t, s.Must("backup", "get", "first"), "Damaged, ")
 	require.Contains(t, s.Must("backup", "describe", "first"), "changed: file first.tar.gz: the file was cut")
 
-	server.Measures(`cleat_backup_damaged\{schedule=""\} 1`, `cleat_backup_unsigned\{schedule=""\} 0|1`,
-		`cleat_backup_oldest_verification_timestamp\{schedule=""\} `)
+	server.Measures(`cleat_backup_damaged{schedule=""} 1`, `cleat_backup_verification_failed{schedule=""} 0`,
+		`cleat_backup_oldest_verification_timestamp{schedule=""} .+`)
 	put(s, path, content)
 	last(s, "first", func(r *velerov1.VerificationResult) bool { return r.Outcome == velerov1.VerifiedIntact })
 
