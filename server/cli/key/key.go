@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -22,26 +27,21 @@ func NewCommand(a *command.App) *cobra.Command {
 }
 
 func newCreateCommand(a *command.App) *cobra.Command {
-	var out string
+	var out, secret string
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a key that signs backups",
-		Long: "Create an Ed25519 key. The file gets the private key, and the file with .pub after its name the public one. " +
-			"The server finds\n" +
-			"the private key in a Secret of its namespace, or in a file, which the configuration names: " +
-			"backups.signing.key.\n" +
-			"Keep a copy where nobody can delete it: the public key suffices to verify backups.",
-		Example: `  cleat key create --out signing.pem
-  kubectl -n velero create secret generic backup-signing --from-file key=signing.pem`,
+		Long: "Create an Ed25519 key. The Secret, in the namespace of the server, gets the private key as \"key\" and the " +
+			"public one as\n" +
+			"\"publicKey\"; the file gets the private key, and the file with .pub after its name the public one. The " +
+			"configuration of the\n" +
+			"server names the Secret or the file: backups.signing.key. The public key suffices to verify backups.",
+		Example: `  cleat key create --secret backup-signing --out signing.pem
+  cleat key create --out signing.pem`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if out == "" {
-				return errors.New("want the file for the private key, --out FILE")
-			}
-			for _, path := range []string{out, out + ".pub"} {
-				if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-					return fmt.Errorf("%s exists; name another file with --out", path)
-				}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" && secret == "" {
+				return errors.New("want the Secret or the file for the private key: --secret NAME, --out FILE or both")
 			}
 			private, err := trust.NewKey()
 			if err != nil {
@@ -51,18 +51,61 @@ func newCreateCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := write(out, private, 0o600); err != nil {
-				return err
+			var where []string
+			if out != "" {
+				if err := writeFiles(out, private, signer.Public.PEM); err != nil {
+					return err
+				}
+				where = append(where, out+" has the private key, "+out+".pub the public one")
 			}
-			if err := write(out+".pub", signer.Public.PEM, 0o644); err != nil {
-				return errors.Join(err, os.Remove(out))
+			if secret != "" {
+				if err := createSecret(cmd, a, secret, private, signer.Public.PEM); err != nil {
+					return err
+				}
+				where = append(where, "Secret "+secret+" has both; in the configuration of the server: "+
+					"backups: {signing: {key: {secret: "+secret+"/key}}}")
 			}
-			fmt.Fprintf(a.Out, "Key %s\n%s has the private key, %s the public one.\n", signer.Public.ID, out, out+".pub")
+			fmt.Fprintf(a.Out, "Key %s\n%s\n", signer.Public.ID, strings.Join(where, "\n"))
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file for the private key")
+	cmd.Flags().StringVar(&secret, "secret", "", "name of a Secret to create with the key")
 	return cmd
+}
+
+// writeFiles creates the files of a key, both or none.
+func writeFiles(out string, private, public []byte) error {
+	for _, path := range []string{out, out + ".pub"} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s exists; name another file with --out", path)
+		}
+	}
+	if err := write(out, private, 0o600); err != nil {
+		return err
+	}
+	if err := write(out+".pub", public, 0o644); err != nil {
+		return errors.Join(err, os.Remove(out))
+	}
+	return nil
+}
+
+// createSecret creates a Secret with a key. It does not replace one.
+func createSecret(cmd *cobra.Command, a *command.App, name string, private, public []byte) error {
+	cluster, err := a.Cluster.Connect()
+	if err != nil {
+		return err
+	}
+	err = cluster.Create(cmd.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name,
+			Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}},
+		Data: map[string][]byte{"key": private, "publicKey": public},
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("the Secret %s/%s exists; name another one with --secret, and in the configuration of the server",
+			cluster.Namespace, name)
+	}
+	return err
 }
 
 // write creates a file, and has it on disk.

@@ -86,6 +86,10 @@ func TestAcceptTrust_Signed(t *testing.T) {
 		s.AwaitBackup(name, velerov1.BackupPhaseCompleted)
 	}
 	s.VeleroMade("made-by-velero", nil, false)
+	s.Must("key", "create", "--secret", "another")
+	_, errs, err := s.Run("key", "create", "--secret", "another")
+	require.Error(t, err)
+	require.Contains(t, errs, "the Secret "+s.Namespace+"/another exists")
 	shown := s.Must("key", "show")
 	require.Equal(t, strings.Fields(s.Must("key", "show", first+".pub"))[1], strings.Trim(strings.Fields(shown)[1], ","))
 	require.Contains(t, shown, "signs backups")
