@@ -227,14 +227,11 @@ func (s stage) next(ctx context.Context, bucket, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last := 0
+	newest := ""
 	if len(keys) > 0 {
-		newest := keys[len(keys)-1]
-		if last, err = strconv.Atoi(path.Base(newest)); err != nil {
-			return "", fmt.Errorf("%s in bucket %q is not a staged file; remove it", newest, bucket)
-		}
+		newest = keys[len(keys)-1]
 	}
-	return fmt.Sprintf("%s%s/%06d", s.to, name, last+1), nil
+	return nextVersion(bucket, s.to+name+"/", newest)
 }
 
 // ObjectExists implements objectstore.Store.
