@@ -49,9 +49,10 @@ func (s *Store) Published() *Store { return s.final }
 // IsStaged reports whether the location is that of a backup whose files are staged.
 func (s *Store) IsStaged() bool { return s.final != nil }
 
-// isStaged reports whether a key is one of a staged file of a backup, in the location as it is.
-func (s *Store) isStaged(backup, key string) bool {
-	return strings.HasPrefix(key, s.layout.backupDir(backup)+stageDir+"/")
+// isVersion reports whether a key is one of those below a backup that have versions of its files.
+func (s *Store) isVersion(backup, key string) bool {
+	dir := s.layout.backupDir(backup)
+	return strings.HasPrefix(key, dir+stageDir+"/") || strings.HasPrefix(key, dir+rewrittenDir+"/")
 }
 
 // removeStage removes the staged files of a backup, of all its attempts.
@@ -227,14 +228,11 @@ func (s stage) next(ctx context.Context, bucket, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last := 0
+	newest := ""
 	if len(keys) > 0 {
-		newest := keys[len(keys)-1]
-		if last, err = strconv.Atoi(path.Base(newest)); err != nil {
-			return "", fmt.Errorf("%s in bucket %q is not a staged file; remove it", newest, bucket)
-		}
+		newest = keys[len(keys)-1]
 	}
-	return fmt.Sprintf("%s%s/%06d", s.to, name, last+1), nil
+	return nextVersion(bucket, s.to+name+"/", newest)
 }
 
 // ObjectExists implements objectstore.Store.
