@@ -111,9 +111,18 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 			err = &repository.DamagedError{Reason: err.Error()}
 		}
 	}
+	for _, id := range input.SnapshotIDs {
+		if err != nil {
+			break
+		}
+		if _, err = repository.Snapshot(ctx, s.Repository, id); errors.Is(err, snapshot.ErrSnapshotNotFound) {
+			output.Missing, err = append(output.Missing, id), nil
+		}
+	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+	output.Looked = true
 	output.Warnings = s.Warned()
 	return output, s.done(ctx, nil)
 }

@@ -160,6 +160,15 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 			return nil, err
 		}
 	}
+	for _, id := range input.SnapshotIDs {
+		switch _, err := s.snapshot(ctx, id); {
+		case errors.Is(err, framework.ErrNotFound):
+			output.Missing = append(output.Missing, id)
+		case err != nil:
+			return nil, err
+		}
+	}
+	output.Looked = true
 	output.Warnings = s.Warned()
 	return output, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/control/verification"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
@@ -61,22 +62,22 @@ func (r *moverRepositories) Forget(
 
 // Check implements verification.Repositories.
 func (r *moverRepositories) Check(
-	ctx context.Context, moverName, locationName, namespace string, data bool,
-) (warnings []string, err error) {
+	ctx context.Context, moverName, locationName, namespace string, snapshots []string, data bool,
+) (checked verification.Checked, err error) {
 	mover, err := r.movers.Find(moverName)
 	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", volumes.ErrNoMover, moverName, err)
+		return checked, fmt.Errorf("%w %s: %w", volumes.ErrNoMover, moverName, err)
 	}
-	check := datamover.Check{Depth: datamover.Structure}
+	check := datamover.Check{Depth: datamover.Structure, SnapshotIDs: snapshots}
 	if data {
 		check.Depth = datamover.Data
 	}
-	var checked datamover.Checked
+	var answer datamover.Checked
 	err = r.opener.Use(ctx, mover, locationName, namespace, func(of datamover.Repository) (err error) {
 		check.Repository = of
 		check.Repository.ReadOnly = true
-		checked, err = mover.Check(ctx, check, nil)
+		answer, err = mover.Check(ctx, check, nil)
 		return err
 	})
-	return checked.Warnings, err
+	return verification.Checked{Warnings: answer.Warnings, Looked: answer.Looked, Missing: answer.Missing}, err
 }

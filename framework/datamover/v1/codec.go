@@ -106,24 +106,30 @@ func DecodeMaintain(sent *datamoverv1.MaintainResult) MaintainOutput {
 func EncodeCheck(plugin string, input *CheckInput) *datamoverv1.CheckRequest {
 	return &datamoverv1.CheckRequest{
 		Plugin: plugin, Repository: encodeRepository(input.Repository), Depth: encodeDepth(input.Depth),
-		Create: input.Create, Settings: input.Settings,
+		Create: input.Create, Settings: input.Settings, SnapshotIds: input.SnapshotIDs,
 	}
 }
 
 func decodeCheck(req *datamoverv1.CheckRequest) *CheckInput {
 	return &CheckInput{
 		Repository: decodeRepository(req.GetRepository()), Depth: decodeDepth(req.GetDepth()), Create: req.GetCreate(),
-		Settings: req.GetSettings(),
+		Settings: req.GetSettings(), SnapshotIDs: req.GetSnapshotIds(),
 	}
 }
 
 func encodeCheck(output *CheckOutput) *datamoverv1.CheckResult {
-	return &datamoverv1.CheckResult{Created: output.Created, Warnings: output.Warnings}
+	return &datamoverv1.CheckResult{
+		Created: output.Created, Warnings: output.Warnings, LookedForSnapshots: output.Looked,
+		MissingSnapshotIds: output.Missing,
+	}
 }
 
 // DecodeCheck returns the output in a result.
 func DecodeCheck(sent *datamoverv1.CheckResult) CheckOutput {
-	return CheckOutput{Created: sent.GetCreated(), Warnings: sent.GetWarnings()}
+	return CheckOutput{
+		Created: sent.GetCreated(), Warnings: sent.GetWarnings(), Looked: sent.GetLookedForSnapshots(),
+		Missing: sent.GetMissingSnapshotIds(),
+	}
 }
 
 func encodeProgress(progress Progress) *datamoverv1.Progress {

@@ -155,6 +155,8 @@ type CheckInput struct {
 	Depth Depth
 	// Create is set if a repository that does not exist is to be created.
 	Create bool
+	// SnapshotIDs are snapshots to look for. One that does not exist is in the output, and no error.
+	SnapshotIDs []string
 	// Settings are those of the user for the repository, for one that is created. One that the mover does not know is a
 	// warning.
 	Settings map[string]string
@@ -166,6 +168,9 @@ type CheckInput struct {
 type CheckOutput struct {
 	// Created is set if it did not exist and was created.
 	Created bool
+	// Looked is set if the mover has looked for the SnapshotIDs of the input, of which Missing do not exist.
+	Looked  bool
+	Missing []string
 	// Warnings are what the user should know, one line each, at most 100.
 	Warnings []string
 }

@@ -61,6 +61,11 @@ func (o *CheckOutput) Validate(input *CheckInput) error {
 	if o.Created && !input.Create {
 		return errors.New("the repository was created, which nobody asked for")
 	}
+	for _, id := range o.Missing {
+		if !slices.Contains(input.SnapshotIDs, id) {
+			return fmt.Errorf("snapshot %.100q is missing, which nobody asked for", id)
+		}
+	}
 	return validateCounts(o.Warnings)
 }
 

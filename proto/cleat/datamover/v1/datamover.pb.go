@@ -1339,7 +1339,9 @@ type CheckRequest struct {
 	// Create the repository if it does not exist. Never set with read_only.
 	Create bool `protobuf:"varint,4,opt,name=create,proto3" json:"create,omitempty"`
 	// Settings of the user for the repository, for one that is created. A setting that the mover does not know is a warning.
-	Settings      map[string]string `protobuf:"bytes,5,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Settings map[string]string `protobuf:"bytes,5,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Snapshots that are looked for.
+	SnapshotIds   []string `protobuf:"bytes,6,rep,name=snapshot_ids,json=snapshotIds,proto3" json:"snapshot_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1405,6 +1407,13 @@ func (x *CheckRequest) GetCreate() bool {
 func (x *CheckRequest) GetSettings() map[string]string {
 	if x != nil {
 		return x.Settings
+	}
+	return nil
+}
+
+func (x *CheckRequest) GetSnapshotIds() []string {
+	if x != nil {
+		return x.SnapshotIds
 	}
 	return nil
 }
@@ -1502,9 +1511,13 @@ type CheckResult struct {
 	// The repository did not exist and was created.
 	Created bool `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
 	// What the user should know: one line each, at most 100.
-	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Warnings []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// The mover has looked for the snapshots of the request.
+	LookedForSnapshots bool `protobuf:"varint,3,opt,name=looked_for_snapshots,json=lookedForSnapshots,proto3" json:"looked_for_snapshots,omitempty"`
+	// Those of them that do not exist.
+	MissingSnapshotIds []string `protobuf:"bytes,4,rep,name=missing_snapshot_ids,json=missingSnapshotIds,proto3" json:"missing_snapshot_ids,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *CheckResult) Reset() {
@@ -1547,6 +1560,20 @@ func (x *CheckResult) GetCreated() bool {
 func (x *CheckResult) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *CheckResult) GetLookedForSnapshots() bool {
+	if x != nil {
+		return x.LookedForSnapshots
+	}
+	return false
+}
+
+func (x *CheckResult) GetMissingSnapshotIds() []string {
+	if x != nil {
+		return x.MissingSnapshotIds
 	}
 	return nil
 }
@@ -1668,7 +1695,7 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"\x0eMaintainResult\x12\x1f\n" +
 	"\vfreed_bytes\x18\x01 \x01(\x03R\n" +
 	"freedBytes\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xb8\x02\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xdb\x02\n" +
 	"\fCheckRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12>\n" +
 	"\n" +
@@ -1676,17 +1703,20 @@ const file_cleat_datamover_v1_datamover_proto_rawDesc = "" +
 	"repository\x12/\n" +
 	"\x05depth\x18\x03 \x01(\x0e2\x19.cleat.datamover.v1.DepthR\x05depth\x12\x16\n" +
 	"\x06create\x18\x04 \x01(\bR\x06create\x12J\n" +
-	"\bsettings\x18\x05 \x03(\v2..cleat.datamover.v1.CheckRequest.SettingsEntryR\bsettings\x1a;\n" +
+	"\bsettings\x18\x05 \x03(\v2..cleat.datamover.v1.CheckRequest.SettingsEntryR\bsettings\x12!\n" +
+	"\fsnapshot_ids\x18\x06 \x03(\tR\vsnapshotIds\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
 	"\rCheckResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.cleat.datamover.v1.ProgressH\x00R\bprogress\x129\n" +
 	"\x06result\x18\x02 \x01(\v2\x1f.cleat.datamover.v1.CheckResultH\x00R\x06resultB\x06\n" +
-	"\x04part\"C\n" +
+	"\x04part\"\xa7\x01\n" +
 	"\vCheckResult\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\bR\acreated\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings*U\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x120\n" +
+	"\x14looked_for_snapshots\x18\x03 \x01(\bR\x12lookedForSnapshots\x120\n" +
+	"\x14missing_snapshot_ids\x18\x04 \x03(\tR\x12missingSnapshotIds*U\n" +
 	"\x05Depth\x12\x15\n" +
 	"\x11DEPTH_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDEPTH_ACCESS\x10\x01\x12\x13\n" +

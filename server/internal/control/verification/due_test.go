@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,9 +107,13 @@ func TestDue(t *testing.T) {
 // repositories answer by the namespace.
 type repositories map[string]error
 
-// Check implements Repositories.
-func (r repositories) Check(_ context.Context, _, _, namespace string, _ bool) ([]string, error) {
-	return []string{"it is old"}, r[namespace]
+// Check implements Repositories. Snapshot 6 is missing.
+func (r repositories) Check(_ context.Context, _, _, namespace string, snapshots []string, _ bool) (Checked, error) {
+	checked := Checked{Warnings: []string{"it is old"}, Looked: namespace != "older"}
+	if slices.Contains(snapshots, "6") {
+		checked.Missing = []string{"6"}
+	}
+	return checked, r[namespace]
 }
 
 func TestVolumesAreCheckedWithTheirRepositories(t *testing.T) {
@@ -118,6 +123,8 @@ func TestVolumesAreCheckedWithTheirRepositories(t *testing.T) {
 		{Kind: trust.Repository, Of: "claim gone/a", Snapshot: "2", By: "cleat.dev/kopia", Namespace: "gone"},
 		{Kind: trust.Repository, Of: "claim bad/a", Snapshot: "3", By: "cleat.dev/kopia", Namespace: "bad"},
 		{Kind: trust.Repository, Of: "claim vendor/a", Snapshot: "4", By: "example.io/mover", Namespace: "vendor"},
+		{Kind: trust.Repository, Of: "claim whole/c", Snapshot: "6", By: "cleat.dev/kopia", Namespace: "whole"},
+		{Kind: trust.Repository, Of: "claim older/a", Snapshot: "7", By: "cleat.dev/kopia", Namespace: "older"},
 		{Kind: trust.CSI, Of: "claim whole/b", Snapshot: "5"},
 	}}
 	all := repositories{"gone": versioning.ErrNotFound, "bad": errors.New("blob x is missing"), "vendor": volumes.ErrNoMover}
@@ -131,7 +138,10 @@ func TestVolumesAreCheckedWithTheirRepositories(t *testing.T) {
 			Message: "the repository that has the data of the volume is damaged: blob x is missing"},
 		{Kind: velerov1.FindingMissing, Of: "claim gone/a",
 			Message: "the repository that has the data of the volume is missing"},
+		{Kind: velerov1.FindingMissing, Of: "claim whole/c",
+			Message: "snapshot 6, which has the data of the volume, is missing in the repository of namespace whole"},
 	}, r.Findings)
+	require.Contains(t, r.Notes, "the snapshots of 1 volumes were not looked for: data mover cleat.dev/kopia cannot")
 	require.Contains(t, r.Notes, "1 snapshots at storage systems were not looked at: that takes a restore")
 	require.Contains(t, r.Notes, "the repository of namespace whole: it is old")
 	all["bad"] = versioning.ErrUnavailable

@@ -17,9 +17,16 @@ import (
 // Repositories checks the data of volumes.
 type Repositories interface {
 	// Check has a data mover check the repository of the volumes of a namespace in a location: that all exists that
-	// snapshots refer to, and with data that it can be read. The error is volumes.ErrNoMover if the server does not have
+	// snapshots refer to, and with data that it can be read; and look for snapshots. The error is volumes.ErrNoMover if the server does not have
 	// the mover, versioning.ErrNotFound if there is no repository, and versioning.ErrUnavailable if it cannot be reached.
-	Check(ctx context.Context, mover, location, namespace string, data bool) (warnings []string, err error)
+	Check(ctx context.Context, mover, location, namespace string, snapshots []string, data bool) (Checked, error)
+}
+
+// Checked is what a data mover has found in a repository that is whole.
+type Checked struct {
+	Warnings []string
+	Looked   bool     // for the snapshots
+	Missing  []string // snapshots that do not exist
 }
 
 // place is a repository.
@@ -45,14 +52,14 @@ func lookAtVolumes(
 		}
 	}
 	others := 0
-	at := map[place][]string{}
+	at := map[place][]trust.Volume{}
 	for _, v := range all {
 		if v.Kind != trust.Repository {
 			others++
 			continue
 		}
 		p := place{v.By, v.Namespace}
-		at[p] = append(at[p], v.Of)
+		at[p] = append(at[p], v)
 	}
 	if others > 0 {
 		r.Note("%d snapshots at storage systems were not looked at: that takes a restore", others)
@@ -69,12 +76,24 @@ func lookAtVolumes(
 			return context.Cause(ctx)
 		}
 		progress("the repository of namespace " + p.namespace)
-		warnings, err := repositories.Check(ctx, p.mover, b.Spec.StorageLocation, p.namespace, data)
-		for _, warning := range warnings {
+		var ids []string
+		for _, v := range at[p] {
+			ids = append(ids, v.Snapshot)
+		}
+		checked, err := repositories.Check(ctx, p.mover, b.Spec.StorageLocation, p.namespace, ids, data)
+		for _, warning := range checked.Warnings {
 			r.Note("the repository of namespace %s: %s", p.namespace, warning)
 		}
 		switch {
+		case err == nil && !checked.Looked:
+			r.Note("the snapshots of %d volumes were not looked for: data mover %s cannot", len(ids), p.mover)
 		case err == nil:
+			for _, v := range at[p] {
+				if slices.Contains(checked.Missing, v.Snapshot) {
+					r.Add(velerov1.FindingMissing, v.Of, "snapshot %s, which has the data of the volume, is missing in the repository "+
+						"of namespace %s", v.Snapshot, p.namespace)
+				}
+			}
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, volumes.ErrNoMover):
@@ -82,12 +101,12 @@ func lookAtVolumes(
 		case errors.Is(err, versioning.ErrUnavailable):
 			return err
 		case errors.Is(err, versioning.ErrNotFound):
-			for _, of := range at[p] {
-				r.Add(velerov1.FindingMissing, of, "the repository that has the data of the volume is missing")
+			for _, v := range at[p] {
+				r.Add(velerov1.FindingMissing, v.Of, "the repository that has the data of the volume is missing")
 			}
 		default:
-			for _, of := range at[p] {
-				r.Add(velerov1.FindingChanged, of, "the repository that has the data of the volume is damaged: %v", err)
+			for _, v := range at[p] {
+				r.Add(velerov1.FindingChanged, v.Of, "the repository that has the data of the volume is damaged: %v", err)
 			}
 		}
 	}
