@@ -98,8 +98,11 @@ func TestVolumeComesBack(t *testing.T) {
 	_, err = m.Maintain(t.Context(), &dmv1.MaintainInput{Repository: r})
 	require.NoError(t, err)
 	for _, depth := range []dmv1.Depth{dmv1.Access, dmv1.Structure, dmv1.Data} {
-		_, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: depth})
+		found, err := m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: depth,
+			SnapshotIDs: []string{first.SnapshotID, second.SnapshotID}})
 		require.NoError(t, err)
+		require.True(t, found.Looked)
+		require.Equal(t, []string{first.SnapshotID}, found.Missing, "which was forgotten")
 	}
 }
 

@@ -75,6 +75,11 @@ func TestVolumeComesBack(t *testing.T) {
 	left := snapshots(t, r)
 	require.Len(t, left, 1)
 	require.Equal(t, second.SnapshotID, left[0].ID)
+	checked, err := m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: dmv1.Structure,
+		SnapshotIDs: []string{first.SnapshotID, second.SnapshotID, "no id"}})
+	require.NoError(t, err)
+	require.True(t, checked.Looked)
+	require.Equal(t, []string{first.SnapshotID, "no id"}, checked.Missing)
 	_, err = m.Restore(t.Context(), &dmv1.RestoreInput{Repository: r, SnapshotID: first.SnapshotID,
 		Volume: dmv1.Volume{Path: target}})
 	require.ErrorIs(t, err, framework.ErrNotFound)
