@@ -75,7 +75,7 @@ func TestVolumeComesBack(t *testing.T) {
 	left := snapshots(t, r)
 	require.Len(t, left, 1)
 	require.Equal(t, second.SnapshotID, left[0].ID)
-	checked, err := m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: dmv1.Structure,
+	checked, err = m.Check(t.Context(), &dmv1.CheckInput{Repository: r, Depth: dmv1.Structure,
 		SnapshotIDs: []string{first.SnapshotID, second.SnapshotID, "no id"}})
 	require.NoError(t, err)
 	require.True(t, checked.Looked)
