@@ -21,12 +21,8 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 	if err != nil {
 		return nil, err
 	}
-	var required func(context.Context) trust.Ring
-	if c.File.Restores.RequireSignature {
-		required = c.trusted.Ring
-	}
 	return &restores.Controller{
-		Trusted:              required,
+		Trusted:              c.requiredKeys(),
 		Cluster:              c.cluster,
 		Runs:                 c.restoreRuns,
 		Stores:               c.opener,
@@ -65,6 +61,7 @@ func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer
 		hub.CSI = nil
 	}
 	return &restores.Finalizer{
+		Trusted:         c.requiredKeys(),
 		Cluster:         c.cluster,
 		Runs:            c.restoreRuns,
 		Stores:          c.opener,
@@ -78,6 +75,14 @@ func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer
 		Log:             c.Log.Named(run.RestoreFinalizerController),
 		Now:             time.Now,
 	}
+}
+
+// requiredKeys returns the keys of which one must have signed a backup; nil if a signature is not required.
+func (c *controllers) requiredKeys() func(context.Context) trust.Ring {
+	if !c.File.Restores.RequireSignature {
+		return nil
+	}
+	return c.trusted.Ring
 }
 
 // addHooks adds the hooks of restored pods to the manager.

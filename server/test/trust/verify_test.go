@@ -152,6 +152,7 @@ func TestAcceptTrust_Verify(t *testing.T) {
 			require.Equal(t, velerov1.VerifiedDamaged, verified(s, "whole")["whole"].Outcome, "%s cut", file)
 		} else {
 			find("cut", changed, file)
+			find("cut, quick", changed, file, "--quick")
 		}
 		other := filepath.Join(s.BucketDir, "backups", "other", strings.Replace(file, "whole", "other", 1))
 		swapped, err := os.ReadFile(other)

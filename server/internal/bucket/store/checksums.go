@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
@@ -163,6 +164,20 @@ func (s *Store) OpenListed(ctx context.Context, backup, file string) (io.ReadClo
 		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
 	}
 	return body, nil
+}
+
+// SizeOf returns the size of a file that FilesOf has listed, without reading it. known is false if the object store does
+// not send ranges.
+func (s *Store) SizeOf(ctx context.Context, backup, file string) (size int64, known bool, err error) {
+	body, err := s.OpenListed(hostapi.WithRange(ctx, hostapi.Range{Offset: -1, Length: 1}), backup, file)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = body.Close() }() // only read from
+	if part := objectstore.PartOf(body); part != nil {
+		return part.Size, true, nil
+	}
+	return 0, false, nil
 }
 
 func checkFile(backup, file string) error {

@@ -36,7 +36,9 @@ func TestMain(m *testing.M) {
 // fakeKMS implements kms.SignerVerifier.
 type fakeKMS struct{ signature.SignerVerifier }
 
-func (fakeKMS) CreateKey(context.Context, string) (crypto.PublicKey, error) { return nil, os.ErrInvalid }
+func (fakeKMS) CreateKey(context.Context, string) (crypto.PublicKey, error) {
+	return nil, os.ErrInvalid
+}
 func (fakeKMS) CryptoSigner(context.Context, func(error)) (crypto.Signer, crypto.SignerOpts, error) {
 	return nil, nil, os.ErrInvalid
 }

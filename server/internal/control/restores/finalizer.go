@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -44,6 +45,8 @@ type Finalizer struct {
 	Now         func() time.Time
 
 	waits finalWaits
+	// Trusted returns the keys of which one must have signed a backup; nil if a signature is not required.
+	Trusted func(ctx context.Context) trust.Ring
 }
 
 // hooksPause is the time until the next look at the hooks and volumes of a restore that waits for nothing else.
@@ -158,7 +161,7 @@ func (r *Finalizer) settleVolumes(
 	state, err := r.Volumes.SettleRestored(ctx, volumes.RestoreEnd{
 		Restore: restore, Patience: r.ResourceTimeout,
 		Overdue: r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore),
-		Open:    func(ctx context.Context) (*store.Store, error) { return r.files(ctx, restore, log) },
+		Open:    func(ctx context.Context) (*store.Store, error) { return r.trusted(ctx, restore, log) },
 	}, log)
 	if err != nil {
 		return false, failed, err
@@ -166,6 +169,29 @@ func (r *Finalizer) settleVolumes(
 	final.forClaims(state.Awaited)
 	final.settled, final.failed = state.Ended, state.Failed
 	return state.Ended, state.Failed, nil
+}
+
+// trusted returns the location for the files of the backup of a restore. If a signature is required, it reads only files
+// that the signature covers; it is nil if the backup was changed in the meantime.
+func (r *Finalizer) trusted(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (*store.Store, error) {
+	objects, err := r.files(ctx, restore, log)
+	if err != nil || objects == nil || r.Trusted == nil {
+		return objects, err
+	}
+	backup := new(velerov1.Backup)
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, backup)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	signed, err := r.Trusted(ctx).Require(ctx, objects, restore.Spec.BackupName, store.TallyOf(backup))
+	if errors.Is(err, trust.ErrNotTrusted) {
+		log.Warn("the restored volumes do not get what only the backup knows of them", "error", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return objects.Guarded(restore.Spec.BackupName, signed.Sums(), r.LogOptions.Dir), nil
 }
 
 // storeErrors adds errors to the stored results. It can be repeated.
