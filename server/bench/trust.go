@@ -56,8 +56,8 @@ func signingCost(ctx context.Context, s *site, report func(string, float64)) err
 // verifyBytes is the size of the archive that is verified.
 const verifyBytes = 512 << 20
 
-// verifyOverRead reports the time to verify a backup of 512 MiB in a directory, divided by the time to read and hash the
-// same files. The files are in memory for both.
+// verifyOverRead reports the time to verify a backup of 512 MiB in a directory, divided by the time to read and hash
+// the same files. The files are in memory for both.
 func verifyOverRead(ctx context.Context, _ string, report func(string, float64)) (err error) {
 	root, err := os.MkdirTemp("", "cleat-verify-*")
 	if err != nil {
@@ -104,7 +104,8 @@ func verifyOverRead(ctx context.Context, _ string, report func(string, float64))
 		}
 		bare := time.Since(began)
 		began = time.Now()
-		found, err := verify.Run(ctx, verify.Request{Objects: objects, Backup: "b", Depth: velerov1.VerifyFiles, Now: time.Now()})
+		found, err := verify.Run(ctx, verify.Request{Objects: objects, Backup: "b", Depth: velerov1.VerifyFiles,
+			Now: time.Now()})
 		if err != nil {
 			return err
 		}

@@ -35,10 +35,15 @@ var eventsByReason = map[string]event{
 		loads, "Normal",
 		"The load has ended; the event has the number of bytes that were moved.",
 	},
-	"Created":        {"Schedule", "Normal", "The schedule has created a backup."},
-	"Damaged":        {"Backup", "Warning", "The verification has found files, items or volumes that are missing, changed or added."},
+	"Created": {"Schedule", "Normal", "The schedule has created a backup."},
+	"Damaged": {
+		"Backup", "Warning",
+		"The verification has found files, items or volumes that are missing, changed or added.",
+	},
 	"DeletionFailed": {"Backup", "Warning", "A deletion of the backup has failed, with the reason."},
-	"NotSigned":      {"Backup", "Warning", "The backup is stored without a signature, with the reason why its key cannot be used."},
+	"NotSigned": {
+		"Backup", "Warning", "The backup is stored without a signature, with the reason why its key cannot be used.",
+	},
 	"DeletionRefused": {
 		"Backup", "Warning",
 		"A deletion of the backup was refused, for example while a restore reads it.",

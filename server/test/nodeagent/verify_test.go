@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 )
 
-// TestAcceptTrust_VerifyVolumes backs up volumes of a pod with the data mover, and verifies them: as they are, after the
-// snapshot of one was forgotten, and after the repository was taken away.
+// TestAcceptTrust_VerifyVolumes backs up volumes of a pod with the data mover, and verifies them: as they are, after
+// the snapshot of one was forgotten, and after the repository was taken away.
 func TestAcceptTrust_VerifyVolumes(t *testing.T) {
 	t.Parallel()
 	f := newFiles(t, 1)
@@ -51,6 +51,7 @@ func TestAcceptTrust_VerifyVolumes(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(f.bucket, "kopia"), filepath.Join(t.TempDir(), "kopia")))
 	out, err = f.cleat("backup", "verify", "first", "--depth", "volumes")
 	require.Error(t, err)
-	require.Contains(t, out, "missing: volume data of pod "+namespace+"/db: the repository that has the data of the volume is missing")
+	require.Contains(t, out, "missing: volume data of pod "+namespace+"/db: the repository that has the data of the "+
+		"volume is missing")
 	require.Contains(t, out, "1 of 1 backup is not intact")
 }

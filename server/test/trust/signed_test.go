@@ -125,7 +125,9 @@ func TestAcceptTrust_Signed(t *testing.T) {
 	// The key is rotated: the old public key stays accepted, until it is not.
 	signingSecret(s, second)
 	server.Kill()
-	server = s.Serve(requires("trust:\n  keys:\n  - name: former\n    publicKey: |\n      " + indented(s, first+".pub") + "\n")...)
+	const former = "trust:\n  keys:\n  - name: former\n"
+	public := "    publicKey: |\n      " + indented(s, first+".pub") + "\n"
+	server = s.Serve(requires(former + public)...)
 	s.BeginBackup("new")
 	s.AwaitBackup("new", velerov1.BackupPhaseCompleted)
 	all := verified(s, "old", "new")
@@ -134,8 +136,7 @@ func TestAcceptTrust_Signed(t *testing.T) {
 	require.NotEqual(t, all["old"].Key, all["new"].Key)
 	require.Equal(t, velerov1.RestorePhaseCompleted, restored(s, "of-old-again", "old").Status.Phase)
 	server.Kill()
-	server = s.Serve(requires("trust:\n  keys:\n  - name: former\n    notAfter: \"2020-01-01T00:00:00Z\"\n    publicKey: |\n      " +
-		indented(s, first+".pub") + "\n")...)
+	server = s.Serve(requires(former + "    notAfter: \"2020-01-01T00:00:00Z\"\n" + public)...)
 	r = restored(s, "of-expired", "old")
 	require.Equal(t, velerov1.RestorePhaseFailedValidation, r.Status.Phase)
 	require.Contains(t, strings.Join(r.Status.ValidationErrors, " "), "key former (sha256:")

@@ -140,7 +140,7 @@ func TestAcceptTrust_Verify(t *testing.T) {
 		flipped := append([]byte(nil), content...)
 		flipped[len(flipped)/2] ^= 1
 		require.NoError(t, os.WriteFile(path, flipped, 0o600)) // as a disk does: the S3 server has a checksum
-		if strings.Contains(file, "checksums") { // which part was flipped decides how it is named
+		if strings.Contains(file, "checksums") {               // which part was flipped decides how it is named
 			r := verified(s, "whole")["whole"]
 			require.Equal(t, velerov1.VerifiedDamaged, r.Outcome, "%s flipped", file)
 			require.Contains(t, r.Findings[0].Of, "checksums")
@@ -182,7 +182,8 @@ func TestAcceptTrust_Verify(t *testing.T) {
 
 	// All files of another signed backup under this name: of this cluster, and where the cluster knows nothing.
 	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join(s.BucketDir, "backups", "other", strings.Replace(file, "whole", "other", 1)))
+		of := strings.Replace(file, "whole", "other", 1)
+		content, err := os.ReadFile(filepath.Join(s.BucketDir, "backups", "other", of))
 		require.NoError(t, err)
 		put(s, filepath.Join(dir, file), content)
 	}

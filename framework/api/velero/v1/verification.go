@@ -52,7 +52,8 @@ type Verification struct {
 
 // VerificationRun is a verification at work.
 type VerificationRun struct {
-	Request string            `json:"request,omitempty"` // which it answers; empty for one that the server has begun itself
+	// Request is what it answers; empty for one that the server has begun itself.
+	Request string            `json:"request,omitempty"`
 	Depth   VerificationDepth `json:"depth"`
 	Started metav1.Time       `json:"started"`
 	// DoneBytes and TotalBytes are of the files; the total is 0 while it is not known.

@@ -90,8 +90,8 @@ func (s *Store) Checksums(ctx context.Context, backup string) (checksums, signat
 	return checksums, signature, err
 }
 
-// WithChecksums adds the sums of the checksums and of the signature of a backup, which an earlier attempt has stored, to
-// a tally.
+// WithChecksums adds the sums of the checksums and of the signature of a backup, which an earlier attempt has stored,
+// to a tally.
 func (s *Store) WithChecksums(ctx context.Context, backup string, files Tally) (Tally, error) {
 	all := files.With(nil)
 	for _, name := range []string{ChecksumsFile, SignatureFile} {
@@ -166,8 +166,8 @@ func (s *Store) OpenListed(ctx context.Context, backup, file string) (io.ReadClo
 	return body, nil
 }
 
-// SizeOf returns the size of a file that FilesOf has listed, without reading it. known is false if the object store does
-// not send ranges.
+// SizeOf returns the size of a file that FilesOf has listed, without reading it. known is false if the object store
+// does not send ranges.
 func (s *Store) SizeOf(ctx context.Context, backup, file string) (size int64, known bool, err error) {
 	body, err := s.OpenListed(hostapi.WithRange(ctx, hostapi.Range{Offset: -1, Length: 1}), backup, file)
 	if err != nil {

@@ -72,8 +72,8 @@ func (r Ring) Judge(d *Document, checksums, signature []byte) Judgment {
 	case expired != nil:
 		return Judgment{velerov1.SignatureUnknownKey, "", expired}
 	}
-	return Judgment{velerov1.SignatureUnknownKey, "", fmt.Errorf("it is signed by %s, which is not among the accepted keys%s",
-		strings.Join(unknown, ", "), r.problems())}
+	return Judgment{velerov1.SignatureUnknownKey, "", fmt.Errorf("it is signed by %s, which is not among the accepted "+
+		"keys%s", strings.Join(unknown, ", "), r.problems())}
 }
 
 func (r Ring) find(id string) *Accepted {
@@ -113,7 +113,9 @@ func (d *Document) ended() time.Time {
 
 // Read reads the checksums of a backup as they are stored, with their signature. It returns store.ErrNotFound if there
 // are none, and store.ErrDamaged if they cannot be read.
-func Read(ctx context.Context, objects *store.Store, backup string) (d *Document, checksums, signature []byte, err error) {
+func Read(
+	ctx context.Context, objects *store.Store, backup string,
+) (d *Document, checksums, signature []byte, err error) {
 	checksums, signature, err = objects.Checksums(ctx, backup)
 	if err != nil {
 		return nil, checksums, nil, err
@@ -129,8 +131,8 @@ func Read(ctx context.Context, objects *store.Store, backup string) (d *Document
 var ErrNotTrusted = errors.New("a valid signature is required")
 
 // Require returns the checksums of a backup if they are signed by a key of the ring and are those of that backup: noted
-// is what the cluster knows of its files, if anything. The error is ErrNotTrusted if they are not; others mean that it is
-// not known.
+// is what the cluster knows of its files, if anything. The error is ErrNotTrusted if they are not; others mean that it
+// is not known.
 func (r Ring) Require(
 	ctx context.Context, objects *store.Store, backup string, noted store.Tally,
 ) (*Document, error) {

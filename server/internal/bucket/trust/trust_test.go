@@ -96,15 +96,20 @@ func TestRingJudgesSignatures(t *testing.T) {
 		state                velerov1.SignatureState
 		problem              string
 	}{
-		"valid":             {accepted(other, one), checksums, signature, velerov1.SignatureValid, ""},
-		"none":              {accepted(one), checksums, nil, velerov1.SignatureMissing, "no signature"},
-		"changed":           {accepted(one), append([]byte(" "), checksums...), signature, velerov1.SignatureInvalid, "are not those that key k"},
-		"another key":       {accepted(other), checksums, signature, velerov1.SignatureUnknownKey, "not among the accepted keys"},
-		"no key":            {nil, checksums, signature, velerov1.SignatureUnknownKey, "not among the accepted keys"},
-		"expired":           {expired, checksums, signature, velerov1.SignatureUnknownKey, "is accepted for backups until 2026-03-04T11:59:01Z"},
-		"not expired":       {lasts, checksums, signature, velerov1.SignatureValid, ""},
-		"lost":              {lost, checksums, signature, velerov1.SignatureUnknownKey, "key k cannot be used: file does not exist"},
-		"damaged":           {accepted(one), checksums, signature[:len(signature)/2], velerov1.SignatureInvalid, "is damaged"},
+		"valid": {accepted(other, one), checksums, signature, velerov1.SignatureValid, ""},
+		"none":  {accepted(one), checksums, nil, velerov1.SignatureMissing, "no signature"},
+		"changed": {accepted(one), append([]byte(" "), checksums...), signature, velerov1.SignatureInvalid,
+			"are not those that key k"},
+		"another key": {accepted(other), checksums, signature, velerov1.SignatureUnknownKey,
+			"not among the accepted keys"},
+		"no key": {nil, checksums, signature, velerov1.SignatureUnknownKey, "not among the accepted keys"},
+		"expired": {expired, checksums, signature, velerov1.SignatureUnknownKey,
+			"is accepted for backups until 2026-03-04T11:59:01Z"},
+		"not expired": {lasts, checksums, signature, velerov1.SignatureValid, ""},
+		"lost": {lost, checksums, signature, velerov1.SignatureUnknownKey,
+			"key k cannot be used: file does not exist"},
+		"damaged": {accepted(one), checksums, signature[:len(signature)/2], velerov1.SignatureInvalid,
+			"is damaged"},
 		"of two, the first": {accepted(one), checksums, several, velerov1.SignatureValid, ""},
 		"of two, the last":  {accepted(other), checksums, several, velerov1.SignatureValid, ""},
 		"other payload": {accepted(one), checksums, bytes.Replace(signature, []byte(payloadType), []byte("text/plain"), 1),
@@ -147,7 +152,8 @@ func TestKMSIsAProgram(t *testing.T) {
 	_, err := OpenKMS(t.Context(), "nosuchkms://key")
 	require.ErrorContains(t, err, "there is no program for it in the PATH of the server")
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "sigstore-kms-brokenkms"), []byte("#!/bin/sh\necho no >&2\nexit 3\n"), 0o700))
+	program := []byte("#!/bin/sh\necho no >&2\nexit 3\n")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sigstore-kms-brokenkms"), program, 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	_, err = OpenKMS(context.Background(), "brokenkms://key")
 	require.ErrorContains(t, err, "brokenkms://key")

@@ -59,7 +59,8 @@ func (r *Report) Add(kind velerov1.FindingKind, of, format string, args ...any) 
 		r.Others++
 		return
 	}
-	r.Findings = append(r.Findings, velerov1.VerificationFinding{Kind: kind, Of: of, Message: fmt.Sprintf(format, args...)})
+	message := fmt.Sprintf(format, args...)
+	r.Findings = append(r.Findings, velerov1.VerificationFinding{Kind: kind, Of: of, Message: message})
 }
 
 // Note adds a note.
@@ -246,8 +247,8 @@ func (r *run) compareNames() {
 	}
 }
 
-// compareSizes compares velero-backup.json, which is small, and the sizes of the other files, as far as the object store
-// tells them.
+// compareSizes compares velero-backup.json, which is small, and the sizes of the other files, as far as the object
+// store tells them.
 func (r *run) compareSizes(ctx context.Context) error {
 	told := true
 	for _, name := range slices.Sorted(maps.Keys(r.want)) {

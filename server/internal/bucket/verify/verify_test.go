@@ -289,7 +289,8 @@ func TestStoreThatFailsIsNoDamage(t *testing.T) {
 	objects := files(t)
 	signer, ring := newSigner(t)
 	sign(t, objects, signer, nil)
-	from := &bucket{objects: objects, damaged: map[string]error{"backups/b/b-logs.gz": errors.New("checksum did not match")}}
+	from := &bucket{objects: objects,
+		damaged: map[string]error{"backups/b/b-logs.gz": errors.New("checksum did not match")}}
 	request := verify.Request{Objects: store.New(from, "", ""), Backup: "b", Ring: ring, Now: noon,
 		Depth: velerov1.VerifyFiles}
 	report, err := verify.Run(t.Context(), request)
@@ -314,8 +315,8 @@ func TestFindingsAreBounded(t *testing.T) {
 		fmt.Fprintf(list, `,"n/more-%d"`, i)
 	}
 	objects["backups/b/b-resource-list.json.gz"] = zipped(`{"v1/ConfigMap":["n/a","n/b"` + list.String() + `]}`)
-	report, err := verify.Run(t.Context(), verify.Request{Objects: store.New(&bucket{objects: objects}, "", ""), Backup: "b",
-		Now: noon, Depth: velerov1.VerifyFiles})
+	report, err := verify.Run(t.Context(), verify.Request{
+		Objects: store.New(&bucket{objects: objects}, "", ""), Backup: "b", Now: noon, Depth: velerov1.VerifyFiles})
 	require.NoError(t, err)
 	require.Len(t, report.Findings, 200)
 	require.Equal(t, 4800, report.Others)

@@ -171,8 +171,8 @@ func (r *Finalizer) settleVolumes(
 	return state.Ended, state.Failed, nil
 }
 
-// trusted returns the location for the files of the backup of a restore. If a signature is required, it reads only files
-// that the signature covers; it is nil if the backup was changed in the meantime.
+// trusted returns the location for the files of the backup of a restore. If a signature is required, it reads only
+// files that the signature covers; it is nil if the backup was changed in the meantime.
 func (r *Finalizer) trusted(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (*store.Store, error) {
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil || r.Trusted == nil {

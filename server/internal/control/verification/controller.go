@@ -126,8 +126,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: time.Second}, nil // looks for the next one
 }
 
-// isAway reports whether a verification waits because the location of the backup is not available. One that somebody asks
-// for waits only for the first validation.
+// isAway reports whether a verification waits because the location of the backup is not available. One that somebody
+// asks for waits only for the first validation.
 func (r *Controller) isAway(ctx context.Context, b *velerov1.Backup, due *velerov1.VerificationRun) bool {
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	return err == nil && run.LocationProblem(location) != "" && (due.Request == "" || location.Status.Phase == "")
@@ -145,7 +145,7 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 	}
 	started := metav1.NewTime(r.Now().Truncate(time.Second))
 	phase := run.BackupPhase(b)
-	ready := phase == velerov1.BackupPhaseCompleted || phase == velerov1.BackupPhasePartiallyFailed
+	ready := isWhole(phase)
 	request, err := velerov1.VerifyRequestOf(b)
 	if err != nil {
 		request = &velerov1.VerifyRequest{}
@@ -188,6 +188,10 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 		return nil, wait
 	}
 	return &velerov1.VerificationRun{Depth: r.Settings.Depth, Started: started}, 0
+}
+
+func isWhole(phase velerov1.BackupPhase) bool {
+	return phase == velerov1.BackupPhaseCompleted || phase == velerov1.BackupPhasePartiallyFailed
 }
 
 func knownDepth(depth velerov1.VerificationDepth) bool {
@@ -278,7 +282,7 @@ func fill(result *velerov1.VerificationResult, report *verify.Report) {
 func (r *Controller) look(
 	ctx context.Context, b *velerov1.Backup, due *velerov1.VerificationRun, progress func(done, total int64, at string),
 ) (*verify.Report, error) {
-	if phase := run.BackupPhase(b); phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
+	if phase := run.BackupPhase(b); !isWhole(phase) {
 		return nil, fmt.Errorf("the backup is in phase %s and cannot be restored, so there is nothing to verify; want "+
 			"Completed or PartiallyFailed", phase)
 	}

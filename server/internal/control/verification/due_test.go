@@ -37,6 +37,8 @@ func annotated(key string, value any) func(*velerov1.Backup) {
 	}
 }
 
+type changes []func(*velerov1.Backup)
+
 func TestDue(t *testing.T) {
 	t.Parallel()
 	after, weekly := Settings{After: true, Depth: velerov1.VerifyFiles},
@@ -48,46 +50,50 @@ func TestDue(t *testing.T) {
 	request := annotated(velerov1.VerifyAnnotation, velerov1.VerifyRequest{ID: "r", Depth: velerov1.VerifyQuick})
 	for name, tt := range map[string]struct {
 		settings Settings
-		change   []func(*velerov1.Backup)
+		change   changes
 		request  string
 		depth    velerov1.VerificationDepth // of the one that is due; empty for none
 		wait     time.Duration
 	}{
-		"nothing is set":             {},
-		"after":                      {settings: after, depth: velerov1.VerifyFiles},
-		"after, verified":            {settings: after, change: []func(*velerov1.Backup){verified("Intact", time.Hour)}},
-		"after, in progress":         {settings: after, change: []func(*velerov1.Backup){phase("InProgress")}},
-		"after, failed":              {settings: after, change: []func(*velerov1.Backup){phase("Failed")}},
-		"after, being deleted":       {settings: after, change: []func(*velerov1.Backup){phase("Deleting")}},
-		"after, partially failed":    {settings: after, change: []func(*velerov1.Backup){phase("PartiallyFailed")}, depth: "files"},
-		"weekly, never":              {settings: weekly, wait: 167 * time.Hour},
-		"weekly, verified":           {settings: weekly, change: []func(*velerov1.Backup){verified("Intact", 100*time.Hour)}, wait: 68 * time.Hour},
-		"weekly, long ago":           {settings: weekly, change: []func(*velerov1.Backup){verified("Damaged", 200*time.Hour)}, depth: "files"},
-		"weekly, in the future":      {settings: weekly, change: []func(*velerov1.Backup){verified("Intact", -9999*time.Hour)}, wait: 168 * time.Hour},
-		"both, not looked at":        {settings: both, change: []func(*velerov1.Backup){verified("Failed", time.Minute)}, wait: 9 * time.Minute},
-		"both, not looked at long":   {settings: both, change: []func(*velerov1.Backup){verified("Failed", time.Hour)}, depth: "files"},
-		"requested":                  {change: []func(*velerov1.Backup){request}, depth: "quick", request: "r"},
-		"requested, of a failed one": {change: []func(*velerov1.Backup){request, phase("Failed")}, depth: "quick", request: "r"},
-		"requested, in progress":     {change: []func(*velerov1.Backup){request, phase("InProgress")}},
-		"requested, unknown depth": {settings: after, change: []func(*velerov1.Backup){annotated(velerov1.VerifyAnnotation,
+		"nothing is set":          {},
+		"after":                   {settings: after, depth: velerov1.VerifyFiles},
+		"after, verified":         {settings: after, change: changes{verified("Intact", time.Hour)}},
+		"after, in progress":      {settings: after, change: changes{phase("InProgress")}},
+		"after, failed":           {settings: after, change: changes{phase("Failed")}},
+		"after, being deleted":    {settings: after, change: changes{phase("Deleting")}},
+		"after, partially failed": {settings: after, change: changes{phase("PartiallyFailed")}, depth: "files"},
+		"weekly, never":           {settings: weekly, wait: 167 * time.Hour},
+		"weekly, verified": {settings: weekly, change: changes{verified("Intact", 100*time.Hour)},
+			wait: 68 * time.Hour},
+		"weekly, long ago": {settings: weekly, change: changes{verified("Damaged", 200*time.Hour)}, depth: "files"},
+		"weekly, in the future": {settings: weekly, change: changes{verified("Intact", -9999*time.Hour)},
+			wait: 168 * time.Hour},
+		"both, not looked at": {settings: both, change: changes{verified("Failed", time.Minute)},
+			wait: 9 * time.Minute},
+		"both, not looked at long":   {settings: both, change: changes{verified("Failed", time.Hour)}, depth: "files"},
+		"requested":                  {change: changes{request}, depth: "quick", request: "r"},
+		"requested, of a failed one": {change: changes{request, phase("Failed")}, depth: "quick", request: "r"},
+		"requested, in progress":     {change: changes{request, phase("InProgress")}},
+		"requested, unknown depth": {settings: after, change: changes{annotated(velerov1.VerifyAnnotation,
 			velerov1.VerifyRequest{ID: "r", Depth: "everything"})}, depth: "files", request: "r"},
-		"requested, no JSON": {settings: after, change: []func(*velerov1.Backup){func(b *velerov1.Backup) {
+		"requested, no JSON": {settings: after, change: changes{func(b *velerov1.Backup) {
 			metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.VerifyAnnotation, "{")
 		}}, depth: "files"},
-		"interrupted": {change: []func(*velerov1.Backup){known(velerov1.Verification{
+		"interrupted": {change: changes{known(velerov1.Verification{
 			Running: &velerov1.VerificationRun{Depth: velerov1.VerifyData}})}, depth: "data"},
-		"expired": {settings: after, change: []func(*velerov1.Backup){func(b *velerov1.Backup) {
+		"expired": {settings: after, change: changes{func(b *velerov1.Backup) {
 			b.Status.Expiration = new(metav1.NewTime(noon))
 		}}},
-		"a dry run": {settings: after, change: []func(*velerov1.Backup){func(b *velerov1.Backup) {
+		"a dry run": {settings: after, change: changes{func(b *velerov1.Backup) {
 			metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.DryRunAnnotation, "true")
 		}}},
-		"no JSON": {settings: after, change: []func(*velerov1.Backup){func(b *velerov1.Backup) {
+		"no JSON": {settings: after, change: changes{func(b *velerov1.Backup) {
 			metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.VerificationAnnotation, "{")
 		}}, depth: "files"},
 	} {
 		b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: 2}}
-		b.Status.Phase, b.Status.CompletionTimestamp = velerov1.BackupPhaseCompleted, new(metav1.NewTime(noon.Add(-time.Hour)))
+		b.Status.Phase = velerov1.BackupPhaseCompleted
+		b.Status.CompletionTimestamp = new(metav1.NewTime(noon.Add(-time.Hour)))
 		for _, change := range tt.change {
 			change(b)
 		}
@@ -127,7 +133,8 @@ func TestVolumesAreCheckedWithTheirRepositories(t *testing.T) {
 		{Kind: trust.Repository, Of: "claim older/a", Snapshot: "7", By: "cleat.dev/kopia", Namespace: "older"},
 		{Kind: trust.CSI, Of: "claim whole/b", Snapshot: "5"},
 	}}
-	all := repositories{"gone": versioning.ErrNotFound, "bad": errors.New("blob x is missing"), "vendor": volumes.ErrNoMover}
+	all := repositories{"gone": versioning.ErrNotFound, "bad": errors.New("blob x is missing"),
+		"vendor": volumes.ErrNoMover}
 	r := &verify.Report{}
 	look := func(r *verify.Report) error {
 		return lookAtVolumes(t.Context(), all, nil, &velerov1.Backup{}, d, false, r, func(string) {})

@@ -37,7 +37,8 @@ type Signer struct {
 }
 
 // Sign stores the checksums of a backup whose other files are final, and signs them. files has their sums, and metadata
-// is the velero-backup.json that is stored next. If the key cannot be used, the backup is unsigned, and an event says so.
+// is the velero-backup.json that is stored next. If the key cannot be used, the backup is unsigned, and an event says
+// so.
 func (s *Signer) Sign(
 	ctx context.Context, objects *store.Store, b *velerov1.Backup, files store.Tally, metadata []byte,
 ) error {

@@ -17,8 +17,9 @@ import (
 // Repositories checks the data of volumes.
 type Repositories interface {
 	// Check has a data mover check the repository of the volumes of a namespace in a location: that all exists that
-	// snapshots refer to, and with data that it can be read; and look for snapshots. The error is volumes.ErrNoMover if the server does not have
-	// the mover, versioning.ErrNotFound if there is no repository, and versioning.ErrUnavailable if it cannot be reached.
+	// snapshots refer to, and with data that it can be read; and look for snapshots. The error is volumes.ErrNoMover if
+	// the server does not have the mover, versioning.ErrNotFound if there is no repository, and versioning.ErrUnavailable
+	// if it cannot be reached.
 	Check(ctx context.Context, mover, location, namespace string, snapshots []string, data bool) (Checked, error)
 }
 
@@ -90,8 +91,8 @@ func lookAtVolumes(
 		case err == nil:
 			for _, v := range at[p] {
 				if slices.Contains(checked.Missing, v.Snapshot) {
-					r.Add(velerov1.FindingMissing, v.Of, "snapshot %s, which has the data of the volume, is missing in the repository "+
-						"of namespace %s", v.Snapshot, p.namespace)
+					r.Add(velerov1.FindingMissing, v.Of, "snapshot %s, which has the data of the volume, is missing in the "+
+						"repository of namespace %s", v.Snapshot, p.namespace)
 				}
 			}
 		case ctx.Err() != nil:
