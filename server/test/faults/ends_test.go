@@ -196,7 +196,7 @@ func refusedBackupEnds(t *testing.T) {
 			strings.Contains(out, "the object is locked"), nil
 	})
 	b := s.AwaitBackup("whole", velerov1.BackupPhasePartiallyFailed)
-	require.Regexp(t, `^finalize the backup: .*velero-backup.json.*the object is locked`, b.Status.FailureReason)
+	require.Regexp(t, `^finalize the backup: .*-checksums.json.*the object is locked`, b.Status.FailureReason)
 	require.Empty(t, b.Annotations[velerov1.WaitsAnnotation])
 	require.Contains(t, s.Must("backup", "describe", "whole"), "the object is locked")
 
