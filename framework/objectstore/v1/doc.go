@@ -2,5 +2,5 @@
 // storage system. It runs in this project's server and in stock Velero.
 //
 // Start reading at store.go, the author's interface; server.go puts it on the wire, stream.go cuts
-// objects into pieces, and behind.go has both ends of the connection to a store behind another one.
+// objects into pieces, locker.go is for stores whose storage locks objects, and behind.go has both ends of the connection to a store behind another one.
 package v1
