@@ -62,8 +62,8 @@ func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
 
-// RetainUntil returns a context for a PutObject of an ObjectStore that asks to keep the object until a time. A store that is a
-// Locker does; others, such as those built for Velero, do not.
+// RetainUntil returns a context for a PutObject of an ObjectStore that asks to keep the object until a time. A store that
+// is a Locker does; others, such as those built for Velero, do not.
 func RetainUntil(ctx context.Context, until time.Time) context.Context {
 	return glue.WithRetainUntil(ctx, until)
 }
@@ -86,6 +86,12 @@ func ReceivedRetention(reply *objectlockv1.RetentionResponse) (*Retention, error
 
 // LockedOf returns the framework.LockedError that a status stands for; nil if it stands for another error.
 func LockedOf(reply *status.Status) *framework.LockedError { return glue.LockedOf(reply) }
+
+// AsksIfAbsent reports whether IfAbsent has made a context.
+func AsksIfAbsent(ctx context.Context) bool {
+	sent, _ := metadata.FromOutgoingContext(ctx)
+	return len(sent.Get(glue.IfAbsentMetadata)) > 0
+}
 
 // Range is a part of an object that a host asks an ObjectStore for.
 type Range = glue.Range
