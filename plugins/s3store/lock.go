@@ -237,6 +237,9 @@ func (s *store) Retention(
 	if err != nil {
 		return nil, s.failed("look for the lock of", input.Bucket, input.Key, err)
 	}
+	if state.locks.Lock != objectstorev1.Yes {
+		return nil, fmt.Errorf("bucket %q has no Object Lock: %w", input.Bucket, errors.ErrUnsupported)
+	}
 	_, kept, err := s.newest(ctx, state, input.Bucket, input.Key)
 	return kept, err
 }
@@ -246,11 +249,7 @@ func (s *store) Retention(
 func (s *store) newest(
 	ctx context.Context, state bucketState, bucket, key string,
 ) (version *string, kept *objectstorev1.Retention, err error) {
-	if kept, err = s.retention(ctx, bucket, key, nil); err == nil && state.locks.Lock != objectstorev1.Yes {
-		// Without Object Lock, the answer is the same for an object that does not exist.
-		_, err = s.calls.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &key})
-	}
-	if err == nil {
+	if kept, err = s.retention(ctx, bucket, key, nil); err == nil {
 		return nil, kept, nil
 	}
 	isMarker := hasCode(err, "MethodNotAllowed")

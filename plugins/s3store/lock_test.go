@@ -196,6 +196,8 @@ func TestBucketWithVersionsOnlyIsEmptiedToo(t *testing.T) {
 	err = v.SetHold(t.Context(), &objectstorev1.SetHoldInput{Bucket: v.bucket, Key: "backups/b/log", On: true})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.ErrorContains(t, err, "has no Object Lock")
+	_, err = v.Retention(t.Context(), &objectstorev1.RetentionInput{Bucket: v.bucket, Key: "backups/b/log"})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
 // An intruder who has the credentials deletes everything, and hides nothing that is locked.

@@ -19,10 +19,10 @@ type Locker interface {
 	// that the store does not tell.
 	Locks(ctx context.Context, input *LocksInput) (*Locks, error)
 	// SetHold holds an object, which then cannot be deleted whatever the time, or ends that. It may be repeated. For an
-	// object that does not exist the error is a framework.ErrNotFound.
+	// object that does not exist the error is a framework.ErrNotFound, and for a bucket that cannot lock it is
+	// errors.ErrUnsupported.
 	SetHold(ctx context.Context, input *SetHoldInput) error
-	// Retention reports until when an object is kept. For an object that does not exist the error is a
-	// framework.ErrNotFound.
+	// Retention reports until when an object is kept. The errors are those of SetHold.
 	Retention(ctx context.Context, input *RetentionInput) (*Retention, error)
 }
 
