@@ -3,6 +3,7 @@ package location
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/locks"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 const (
@@ -177,7 +180,13 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 		err = opened.Validate(ctx)
 	}
 	if err == nil {
-		err = noteLocks(ctx, location, opened)
+		var found *objectstore.Locks
+		if found, err = opened.Locks(ctx); errors.Is(err, errors.ErrUnsupported) {
+			found, err = nil, nil
+		}
+		if err == nil {
+			locks.Note(location, found)
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
