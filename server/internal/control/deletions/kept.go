@@ -64,7 +64,25 @@ func (r *Controller) mustNotBeKept(
 	if backup.Annotations[velerov1.HoldAnnotation] == "true" {
 		return &keptError{store.Kept{Held: true}}
 	}
-	kept, err := r.kept(ctx, backup, location, log)
+	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
+	if err != nil {
+		return nil //nolint:nilerr // the deletion fails with it
+	}
+	metadata, err := objects.BackupMetadata(ctx, backup.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil //nolint:nilerr // the deletion fails with it, or checks again
+	}
+	if err == nil {
+		if stored, err := decodeStored(backup.Name, metadata); err == nil && !run.Owns(backup, stored) {
+			return nil // they stay anyway
+		}
+	}
+	return r.checkKept(ctx, objects, backup)
+}
+
+// checkKept returns a keptError if the bucket keeps a file of the backup, whose files they are.
+func (r *Controller) checkKept(ctx context.Context, objects *store.Store, backup *velerov1.Backup) error {
+	kept, err := objects.Kept(ctx, backup.Name, r.Now())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -74,26 +92,6 @@ func (r *Controller) mustNotBeKept(
 		return &keptError{kept}
 	}
 	return nil
-}
-
-func (r *Controller) kept(
-	ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger,
-) (store.Kept, error) {
-	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
-	if err != nil {
-		return store.Kept{}, err
-	}
-	metadata, err := objects.BackupMetadata(ctx, backup.Name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return store.Kept{}, err
-	}
-	if err == nil {
-		stored, err := decodeStored(backup.Name, metadata)
-		if err == nil && !run.Owns(backup, stored) {
-			return store.Kept{}, nil // they stay anyway
-		}
-	}
-	return objects.Kept(ctx, backup.Name, r.Now())
 }
 
 // keep notes that the bucket keeps a backup, and has its request looked at again. The phase of the backup stays, so that

@@ -54,6 +54,9 @@ func (r *Controller) deleteStored(
 				expires.UTC().Format(time.RFC3339)))
 		}
 	}
+	if err := r.checkKept(ctx, objects, backup); err != nil {
+		return err
+	}
 	proof := proofOf(record.request, backup, stored)
 	failed := r.callPlugins(ctx, record, objects, proof, log)
 	removed, err := r.Volumes.Remove(ctx, volumes.Removal{
