@@ -315,3 +315,20 @@ func TestRefusedRetentionSaysWhatToDo(t *testing.T) {
 		require.ErrorContains(t, err, "the bucket has no Object Lock, which config.objectLockMode needs")
 	}
 }
+
+func TestLockedObjectIsCreatedOnce(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, nil)
+	for key, size := range map[string]int{"backups/b/small": 100, "backups/b/large": 11 << 20} {
+		put := func() error {
+			return v.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: v.bucket, Key: key, IfAbsent: true,
+				Body: strings.NewReader(strings.Repeat("x", size)), RetainUntil: time.Now().Add(time.Hour)})
+		}
+		require.NoError(t, put())
+		require.ErrorIs(t, put(), framework.ErrExists)
+		require.Equal(t, objectstorev1.ModeGovernance, v.retention(t, key).Mode)
+	}
+	locks, err := v.Locks(t.Context(), &objectstorev1.LocksInput{Bucket: v.bucket})
+	require.NoError(t, err)
+	require.Equal(t, objectstorev1.Yes, locks.ConditionalWrites)
+}
