@@ -93,8 +93,13 @@ func (u *Upload) Contents() io.Writer { return u.body }
 // ArchiveSize returns the size of the archive as far as it is written.
 func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 
-// Tally returns the sums of the files that the upload has stored.
-func (u *Upload) Tally() Tally { return u.record.Tally() }
+// Tally returns the sums of the files that the upload has stored, except for velero-backup.json, which is written again
+// when the backup is final.
+func (u *Upload) Tally() Tally {
+	files := u.record.Tally()
+	delete(files, metadataFile)
+	return files
+}
 
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is
 // stored at the same time. If storing anything but the log fails, Commit removes everything that it stored except the
