@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -174,10 +175,15 @@ func (s v1) Retention(ctx context.Context, bucket, key string) (*Retention, erro
 	return kept, s.unsupported(err)
 }
 
-// unsupported makes the error of a plugin that does not serve a call errors.ErrUnsupported too.
+// unsupported makes the error of a plugin that does not serve a call, or not for that bucket, errors.ErrUnsupported.
 func (s v1) unsupported(err error) error {
-	if err != nil && status.Code(err) == codes.Unimplemented {
-		return fmt.Errorf("ObjectStore(%s) does not tell what its buckets lock: %w", s.Name(), errors.ErrUnsupported)
+	reply, ok := status.FromError(err)
+	if err == nil || !ok || reply.Code() != codes.Unimplemented {
+		return err
 	}
-	return err
+	reason := strings.TrimSuffix(reply.Message(), ": "+errors.ErrUnsupported.Error())
+	if strings.Contains(reason, "unknown service") {
+		reason = s.Wrap(errors.New("it does not tell what its buckets lock")).Error()
+	}
+	return fmt.Errorf("%s: %w", reason, errors.ErrUnsupported)
 }
