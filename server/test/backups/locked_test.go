@@ -3,6 +3,7 @@ package backups_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -270,7 +271,9 @@ func lockedAndSealed(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	s.Seal(identity.Recipient().String(), identity.String())
-	s.Serve()
+	scratch, err := os.MkdirTemp("", "s") // the path of a socket must be short
+	require.NoError(t, err)
+	s.Serve("--scratch-dir", scratch)
 	s.Available()
 	require.Contains(t, s.Must("backup-location", "describe", "default"), "GOVERNANCE, for 40s")
 	s.Shop = s.Workload(3)
