@@ -245,6 +245,23 @@ func TestDeleteMarkersHideNothingThatIsLocked(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{versions, markers})
 }
 
+func TestHiddenObjectsAreDeletedAfterTheirTime(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, nil)
+	const key = "backups/b/log"
+	v.put(t, key, "x", time.Now().Add(2*time.Second))
+	v.strike(t, key)
+	require.Eventually(t, func() bool {
+		found, err := v.ObjectExists(t.Context(), &objectstorev1.ObjectExistsInput{Bucket: v.bucket, Key: key})
+		return err == nil && !found.Exists
+	}, time.Minute, 100*time.Millisecond)
+	require.Equal(t, []string{key}, v.lists(t, "backups/b/"))
+	require.NoError(t, v.delete(t, key))
+	versions, markers := v.entries(t, key)
+	require.Equal(t, []int{0, 0}, []int{versions, markers})
+	require.Empty(t, v.lists(t, "backups/b/"))
+}
+
 func TestHoldsOutlastLocks(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, nil)

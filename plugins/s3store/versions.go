@@ -103,14 +103,19 @@ func (s *store) versionsOf(ctx context.Context, bucket, key string) (*object, er
 func (s *store) hiddenOf(
 	ctx context.Context, bucket string, of *object,
 ) (version string, kept *objectstorev1.Retention, err error) {
-	if of == nil || !of.deleted || len(of.versions) == 0 {
-		return "", nil, nil
-	}
-	kept, err = s.retention(ctx, bucket, of.key, &of.versions[0])
-	if err != nil || !kept.Keeps(time.Now()) {
+	if kept, err = s.retentionBelow(ctx, bucket, of); kept == nil || !kept.Keeps(time.Now()) {
 		return "", nil, err
 	}
 	return of.versions[0], kept, nil
+}
+
+// retentionBelow returns until when the newest version of an object is kept whose newest entry is a delete marker; nil
+// if it is not, or if there is an error.
+func (s *store) retentionBelow(ctx context.Context, bucket string, of *object) (*objectstorev1.Retention, error) {
+	if of == nil || !of.deleted || len(of.versions) == 0 {
+		return nil, nil //nolint:nilnil // there is none and that is right
+	}
+	return s.retention(ctx, bucket, of.key, &of.versions[0])
 }
 
 // hidden is hiddenOf for a key.
@@ -281,7 +286,8 @@ func (s *store) getVersion(
 	return output, nil
 }
 
-// ListObjects lists the keys that start with a prefix, also of objects that are locked and hidden by delete markers.
+// ListObjects lists the keys that start with a prefix, also of objects that are or were locked and are hidden by delete
+// markers: whoever deletes what is listed deletes those too when their time has come.
 func (s *store) ListObjects(
 	ctx context.Context, input *objectstorev1.ListObjectsInput,
 ) (*objectstorev1.ListObjectsOutput, error) {
@@ -297,11 +303,11 @@ func (s *store) ListObjects(
 	for _, of := range all {
 		there := !of.deleted && len(of.versions) > 0
 		if !there {
-			version, _, err := s.hiddenOf(ctx, input.Bucket, of)
+			kept, err := s.retentionBelow(ctx, input.Bucket, of)
 			if err != nil {
 				return nil, s.failed("look for the lock of", input.Bucket, of.key, err)
 			}
-			there = version != ""
+			there = kept != nil && (kept.Held || kept.Mode != "")
 		}
 		if there {
 			output.Keys = append(output.Keys, of.key)
