@@ -1,10 +1,8 @@
 package locks
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,15 +38,6 @@ func Note(location *velerov1.BackupStorageLocation, found *objectstore.Locks) {
 func Keeps(location *velerov1.BackupStorageLocation) bool {
 	found := Of(location)
 	return found != nil && (found.Mode != "" || found.DefaultMode != "")
-}
-
-// Fixed returns for how long the bucket of a location keeps a backup whatever its ttl is; 0 for not at all.
-func Fixed(location *velerov1.BackupStorageLocation) time.Duration {
-	found := Of(location)
-	if found == nil {
-		return 0
-	}
-	return cmp.Or(found.KeepFor, found.DefaultFor)
 }
 
 // Describe returns what a bucket locks and what that means for the ttl of backups.

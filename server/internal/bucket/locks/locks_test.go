@@ -17,20 +17,19 @@ func TestLocksOfALocation(t *testing.T) {
 	for name, test := range map[string]struct {
 		found *objectstorev1.Locks
 		keeps bool
-		fixed time.Duration
 		text  string
 	}{
-		"does not tell": {nil, false, 0, "unknown, the object store does not tell"},
-		"nothing":       {&objectstorev1.Locks{Lock: objectstorev1.No}, false, 0, "nothing"},
-		"holds only": {&objectstorev1.Locks{Lock: objectstorev1.Yes}, false, 0,
+		"does not tell": {nil, false, "unknown, the object store does not tell"},
+		"nothing":       {&objectstorev1.Locks{Lock: objectstorev1.No}, false, "nothing"},
+		"holds only": {&objectstorev1.Locks{Lock: objectstorev1.Yes}, false,
 			"nothing but what is held; config.objectLockMode locks files until backups expire"},
-		"by ttl": {&objectstorev1.Locks{Mode: objectstorev1.ModeCompliance}, true, 0, "COMPLIANCE, until a backup expires"},
-		"fixed": {&objectstorev1.Locks{Mode: objectstorev1.ModeGovernance, KeepFor: day}, true, day,
+		"by ttl": {&objectstorev1.Locks{Mode: objectstorev1.ModeCompliance}, true, "COMPLIANCE, until a backup expires"},
+		"fixed": {&objectstorev1.Locks{Mode: objectstorev1.ModeGovernance, KeepFor: day}, true,
 			"GOVERNANCE, for 24h0m0s from the end of a backup: a shorter ttl keeps files longer than that"},
-		"by the bucket": {&objectstorev1.Locks{DefaultMode: objectstorev1.ModeGovernance, DefaultFor: day}, true, day,
+		"by the bucket": {&objectstorev1.Locks{DefaultMode: objectstorev1.ModeGovernance, DefaultFor: day}, true,
 			"GOVERNANCE, for 24h0m0s from each write, by the bucket: a shorter ttl keeps files longer than that"},
 		"both": {&objectstorev1.Locks{Mode: objectstorev1.ModeCompliance, DefaultMode: objectstorev1.ModeGovernance,
-			DefaultFor: day}, true, day,
+			DefaultFor: day}, true,
 			"COMPLIANCE, until a backup expires; all other files, by the bucket: GOVERNANCE, for 24h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +39,6 @@ func TestLocksOfALocation(t *testing.T) {
 			locks.Note(location, test.found)
 			require.Equal(t, test.found, locks.Of(location))
 			require.Equal(t, test.keeps, locks.Keeps(location))
-			require.Equal(t, test.fixed, locks.Fixed(location))
 			require.Equal(t, test.text, locks.Describe(locks.Of(location)))
 		})
 	}
