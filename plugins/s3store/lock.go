@@ -32,21 +32,22 @@ func (s *store) Locks(ctx context.Context, input *objectstorev1.LocksInput) (*ob
 	if mode == "" {
 		return &locks, nil
 	}
-	const advice = "Object Lock is set when a bucket is created, or later for a bucket with versions; or remove objectLockMode"
+	const advice = "Object Lock is set when a bucket is created, or later for a bucket with versions; or remove " +
+		"objectLockMode"
 	switch {
 	case locks.Lock == objectstorev1.No:
-		return nil, framework.Invalid("config.objectLockMode is %s, and bucket %q has no Object Lock, so that it keeps nothing: "+
-			advice, mode, input.Bucket)
+		return nil, framework.Invalid("config.objectLockMode is %s, and bucket %q has no Object Lock, so that it keeps "+
+			"nothing: "+advice, mode, input.Bucket)
 	case locks.Lock == "":
-		return nil, framework.Invalid("config.objectLockMode is %s, and S3 refuses to tell whether bucket %q has Object Lock: "+
-			"give the credentials the right s3:GetBucketObjectLockConfiguration; "+advice, mode, input.Bucket)
+		return nil, framework.Invalid("config.objectLockMode is %s, and S3 refuses to tell whether bucket %q has Object "+
+			"Lock: give the credentials the right s3:GetBucketObjectLockConfiguration; "+advice, mode, input.Bucket)
 	case !state.lists:
-		return nil, framework.Invalid("config.objectLockMode is %s, and S3 refuses to list the versions in bucket %q, without "+
-			"which nothing can be deleted after its time: give the credentials the right s3:ListBucketVersions", mode,
+		return nil, framework.Invalid("config.objectLockMode is %s, and S3 refuses to list the versions in bucket %q, "+
+			"without which nothing can be deleted after its time: give the credentials the right s3:ListBucketVersions", mode,
 			input.Bucket)
 	case state.skew.Abs() > maxSkew:
-		return nil, framework.Unavailable("the clock of this server and that of S3 differ by %s, so that objects would be locked "+
-			"for a wrong time: correct it", state.skew.Round(time.Second))
+		return nil, framework.Unavailable("the clock of this server and that of S3 differ by %s, so that objects would be "+
+			"locked for a wrong time: correct it", state.skew.Round(time.Second))
 	}
 	locks.Mode, locks.KeepFor = objectstorev1.LockMode(mode), s.config.ObjectLockFor.Duration
 	return &locks, nil

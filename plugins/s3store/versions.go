@@ -153,7 +153,8 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObj
 		}
 	}
 	for i, version := range of.deletionOrder() {
-		_, err := s.calls.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &input.Bucket, Key: &input.Key, VersionId: &version})
+		_, err := s.calls.DeleteObject(ctx,
+			&s3.DeleteObjectInput{Bucket: &input.Bucket, Key: &input.Key, VersionId: &version})
 		switch {
 		case err == nil:
 		case i == 0 && !locks && isDenied(err): // the user keeps versions from this server

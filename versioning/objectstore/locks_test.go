@@ -72,7 +72,8 @@ func hubs(t *testing.T, written osv1.ObjectStore) map[string]objectstore.Store {
 	t.Helper()
 	of := func(store osv1.ObjectStore) objectstore.Store {
 		hub := objectstore.V1().Bind(plugintest.Serve(t,
-			osv1.Register(name, func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return store, nil })), name)
+			osv1.Register(name,
+				func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return store, nil })), name)
 		require.NoError(t, hub.Init(t.Context(), nil))
 		return hub
 	}
@@ -156,7 +157,8 @@ func TestStoreThatDoesNotTell(t *testing.T) {
 	// A plugin that was built for Velero has no such service.
 	_, err := newRaw().hub(t).Locks(t.Context(), "bucket")
 	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.EqualError(t, err, "ObjectStore(example.io/tape): it does not tell what its buckets lock: unsupported operation")
+	require.EqualError(t, err,
+		"ObjectStore(example.io/tape): it does not tell what its buckets lock: unsupported operation")
 }
 
 // rawLocks sends replies that the framework would never send.
@@ -177,12 +179,13 @@ func (r rawLocks) Retention(context.Context, *objectlockv1.RetentionRequest) (*o
 func TestInvalidLocksAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, reply := range map[string]rawLocks{
-		"versions is 7, want 0, 1 or 2":    {locks: &objectlockv1.LocksResponse{Versions: 7}},
-		"mode is 9, want 0, 1 or 2":        {locks: &objectlockv1.LocksResponse{Mode: 9}},
-		"keep_for is":                      {locks: &objectlockv1.LocksResponse{KeepFor: durationpb.New(-time.Second)}},
-		"mode or default_mode is set, and": {locks: &objectlockv1.LocksResponse{Mode: 1, Lock: objectlockv1.Answer_ANSWER_NO}},
-		"mode is 3, want 0, 1 or 2":        {kept: &objectlockv1.RetentionResponse{Mode: 3}},
-		"want the time of the mode":        {kept: &objectlockv1.RetentionResponse{Mode: 1}},
+		"versions is 7, want 0, 1 or 2": {locks: &objectlockv1.LocksResponse{Versions: 7}},
+		"mode is 9, want 0, 1 or 2":     {locks: &objectlockv1.LocksResponse{Mode: 9}},
+		"keep_for is":                   {locks: &objectlockv1.LocksResponse{KeepFor: durationpb.New(-time.Second)}},
+		"mode or default_mode is set, and": {locks: &objectlockv1.LocksResponse{Mode: 1,
+			Lock: objectlockv1.Answer_ANSWER_NO}},
+		"mode is 3, want 0, 1 or 2": {kept: &objectlockv1.RetentionResponse{Mode: 3}},
+		"want the time of the mode": {kept: &objectlockv1.RetentionResponse{Mode: 1}},
 		"until: ": {kept: &objectlockv1.RetentionResponse{Mode: 1,
 			Until: &timestamppb.Timestamp{Nanos: -1}}},
 	} {

@@ -15,12 +15,13 @@ import (
 
 func TestLocationSaysWhatItsBucketLocks(t *testing.T) {
 	t.Parallel()
+	const unknown = "Bucket:\n  Locks:                 unknown, the object store does not tell\n"
 	for want, test := range map[string]struct {
 		found *objectstorev1.Locks
 		once  bool
 	}{
-		"Bucket:\n  Locks:                 unknown, the object store does not tell\n  Writes each key once:  no\n":  {nil, false},
-		"Bucket:\n  Locks:                 unknown, the object store does not tell\n  Writes each key once:  yes\n": {nil, true},
+		unknown + "  Writes each key once:  no\n":  {nil, false},
+		unknown + "  Writes each key once:  yes\n": {nil, true},
 		"Bucket:\n  Locks:                 COMPLIANCE, for 24h0m0s from the end of a backup: a shorter ttl keeps files " +
 			"longer than that\n  Object Lock:           yes\n  Versions:              yes\n  Conditional writes:    " +
 			"unknown\n  Writes each key once:  yes, because the bucket locks files\n": {&objectstorev1.Locks{
@@ -46,7 +47,8 @@ func TestKeptBackupIsShown(t *testing.T) {
 		"Completed":        nil,
 		"Completed (held)": {velerov1.HoldAnnotation: "true", velerov1.HeldAnnotation: "true"},
 		"Completed (kept until 2026-11-27T18:00:00Z)": {velerov1.KeptAnnotation: "2026-11-27T18:00:00Z"},
-		"Completed (kept: held)":                      {velerov1.KeptAnnotation: velerov1.KeptByHold, velerov1.HeldAnnotation: "true"},
+		"Completed (kept: held)": {velerov1.KeptAnnotation: velerov1.KeptByHold,
+			velerov1.HeldAnnotation: "true"},
 	} {
 		b := velerov1.Backup{}
 		b.Name, b.Annotations, b.Status.Phase = "b", annotations, velerov1.BackupPhaseCompleted

@@ -73,9 +73,10 @@ func TestWhatKeepsABackup(t *testing.T) {
 		until time.Time
 		held  bool
 	}{
-		"nothing":    {kept: map[string]objectstore.Retention{"backups/b1/velero-backup.json": {}}},
-		"no file":    {},
-		"the latest": {kept: map[string]objectstore.Retention{"backups/b1/a": until(time.Hour), "backups/b1/b": until(2 * time.Hour), "backups/b1/c": {}}, until: now.Add(2 * time.Hour)},
+		"nothing": {kept: map[string]objectstore.Retention{"backups/b1/velero-backup.json": {}}},
+		"no file": {},
+		"the latest": {kept: map[string]objectstore.Retention{"backups/b1/a": until(time.Hour),
+			"backups/b1/b": until(2 * time.Hour), "backups/b1/c": {}}, until: now.Add(2 * time.Hour)},
 		"a time that has passed": {kept: map[string]objectstore.Retention{"backups/b1/a": until(-time.Hour),
 			"backups/b1/b": until(0)}},
 		"a hold": {kept: map[string]objectstore.Retention{"backups/b1/a": {Held: true}, "backups/b1/b": until(time.Hour)},

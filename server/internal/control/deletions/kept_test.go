@@ -67,9 +67,11 @@ func TestKeptBackupIsNotTouched(t *testing.T) {
 		"locked":            {kept: locked, state: "kept until " + until.Format(time.RFC3339), again: lookAgain},
 		"held":              {kept: objectstore.Retention{Held: true}, state: "kept: held", again: lookAgain},
 		"hold is requested": {change: hold, state: "kept: held", again: lookAgain},
-		"locked for minutes": {kept: objectstore.Retention{Mode: osv1.ModeGovernance, Until: time.Now().Add(2 * time.Minute)},
+		"locked for minutes": {kept: objectstore.Retention{Mode: osv1.ModeGovernance,
+			Until: time.Now().Add(2 * time.Minute)},
 			state: "kept until ", again: 2*time.Minute + afterLock},
-		"it cannot be known":                  {err: errors.New("no right"), refused: "it is not known whether its bucket keeps it: "},
+		"it cannot be known": {err: errors.New("no right"),
+			refused: "it is not known whether its bucket keeps it: "},
 		"the files of another one are locked": {kept: locked, foreign: true, refused: "no calls of plugins"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -186,7 +186,8 @@ func newRequest(b *velerov1.Backup) *velerov1.DeleteBackupRequest {
 	}
 }
 
-// await waits until the backup is deleted, its bucket keeps it, or the request has failed. The controller of the request logs the reason.
+// await waits until the backup is deleted, its bucket keeps it, or the request has failed. The controller of the request
+// logs the reason.
 func (r *Controller) await(
 	ctx context.Context, b *velerov1.Backup, request *velerov1.DeleteBackupRequest, log hclog.Logger,
 ) error {

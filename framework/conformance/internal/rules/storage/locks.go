@@ -77,7 +77,8 @@ func checkStoreHold(ctx context.Context, s *store) error {
 	}
 	err = s.remove(ctx, key)
 	if locked := hostapi.LockedOf(status.Convert(err)); locked == nil || !locked.Held {
-		return fmt.Errorf("DeleteObject of a held object answers %v, want FAILED_PRECONDITION with a Locked that says so", err)
+		return fmt.Errorf("DeleteObject of a held object answers %v, want FAILED_PRECONDITION with a Locked that says so",
+			err)
 	}
 	if exists, err := s.exists(ctx, key); err != nil || !exists {
 		return errors.Join(err, errors.New("DeleteObject has deleted a held object"))
