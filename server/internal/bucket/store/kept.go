@@ -37,7 +37,7 @@ type retaining struct {
 // PutObject implements objectstore.Store.
 func (s retaining) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
 	if rest, ok := strings.CutPrefix(key, s.store.layout.backups); ok {
-		if name, _, ok := strings.Cut(rest, "/"); ok && !s.store.isStaged(name, key) {
+		if name, _, ok := strings.Cut(rest, "/"); ok && !s.store.isVersion(name, key) {
 			ctx = hostapi.RetainUntil(ctx, s.until)
 		}
 	}

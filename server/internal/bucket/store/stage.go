@@ -49,9 +49,10 @@ func (s *Store) Published() *Store { return s.final }
 // IsStaged reports whether the location is that of a backup whose files are staged.
 func (s *Store) IsStaged() bool { return s.final != nil }
 
-// isStaged reports whether a key is one of a staged file of a backup, in the location as it is.
-func (s *Store) isStaged(backup, key string) bool {
-	return strings.HasPrefix(key, s.layout.backupDir(backup)+stageDir+"/")
+// isVersion reports whether a key is one of those below a backup that have versions of its files.
+func (s *Store) isVersion(backup, key string) bool {
+	dir := s.layout.backupDir(backup)
+	return strings.HasPrefix(key, dir+stageDir+"/") || strings.HasPrefix(key, dir+rewrittenDir+"/")
 }
 
 // removeStage removes the staged files of a backup, of all its attempts.
