@@ -257,6 +257,8 @@ func TestHiddenObjectsAreDeletedAfterTheirTime(t *testing.T) {
 		found, err := v.ObjectExists(t.Context(), &objectstorev1.ObjectExistsInput{Bucket: v.bucket, Key: key})
 		return err == nil && !found.Exists
 	}, time.Minute, 100*time.Millisecond)
+	_, err := v.Retention(t.Context(), &objectstorev1.RetentionInput{Bucket: v.bucket, Key: key})
+	require.ErrorIs(t, err, framework.ErrNotFound)
 	require.Equal(t, []string{key}, v.lists(t, "backups/b/"))
 	require.NoError(t, v.delete(t, key))
 	versions, markers := v.entries(t, key)

@@ -215,3 +215,20 @@ func TestInvalidTimeOfALockFailsTheUpload(t *testing.T) {
 		require.ErrorContains(t, err, `cleat-retain-until is "tomorrow", want a time as in RFC 3339`, name)
 	}
 }
+
+func TestErrorsOfLocksAreThoseOfTheStore(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{versioning.ErrNotFound, versioning.ErrInvalid} {
+		author := &safe{err: framework.NotFound("there is no such object")}
+		if errors.Is(want, versioning.ErrInvalid) {
+			author.err = framework.Invalid("the bucket has no Object Lock")
+		}
+		for name, hub := range hubs(t, author) {
+			_, errLocks := hub.Locks(t.Context(), "bucket")
+			_, errRetention := hub.Retention(t.Context(), "bucket", "key")
+			for _, err := range []error{errLocks, errRetention, hub.SetHold(t.Context(), "bucket", "key", true)} {
+				require.ErrorIs(t, err, want, name)
+			}
+		}
+	}
+}

@@ -31,7 +31,7 @@ func (g guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 			Handler: func(srv any, ctx context.Context, decode func(any) error,
 				interceptor grpc.UnaryServerInterceptor) (reply any, err error) {
 				defer g.recoverTo(&err, desc.ServiceName, method.MethodName)
-				reply, err = method.Handler(srv, withCall(ctx, g.log), decode, interceptor)
+				reply, err = method.Handler(srv, withCall(ctx, g.log), decode, withStatuses(interceptor))
 				return reply, toStatus(err)
 			},
 		})
@@ -46,6 +46,20 @@ func (g guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		guarded.Streams = append(guarded.Streams, stream)
 	}
 	g.next.RegisterService(&guarded, impl)
+}
+
+// withStatuses returns an interceptor that sees the errors of handlers as they are sent: one that makes statuses of them
+// itself would lose what they are.
+func withStatuses(interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	if interceptor == nil {
+		return nil
+	}
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return interceptor(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+			reply, err := handler(ctx, req)
+			return reply, toStatus(err)
+		})
+	}
 }
 
 // recoverTo sets err to the status of a panic in the function that defers it.
