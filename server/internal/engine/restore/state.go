@@ -24,6 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -199,7 +200,8 @@ type engine struct {
 	restoreLabel string
 	resumed      bool    // see Request.Resumed
 	dry          *dryRun // nil for a real restore
-	hooks        Hooks   // nil if none are run
+	enclose      func(enclosure.Item) (enclosure.Decision, error) // nil for none; see Request.Enclose
+	hooks        Hooks                                            // nil if none are run
 	archive      *archive.Archive
 	selection    *plan.Selection
 	actions      *itemaction.Set[restoreitemaction.Action]
