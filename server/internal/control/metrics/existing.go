@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
@@ -29,6 +31,7 @@ type existing struct {
 	namespace string
 
 	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
+	rehearsed, rehearsedAt, estimate                                         *prometheus.Desc
 }
 
 // set holds the objects that have time series, by the values of their labels.
@@ -47,6 +50,11 @@ func newExisting(reader client.Reader, namespace string) existing {
 			"schedule"),
 		items:      desc("backup_items_total", "Items of the last backup.", "schedule"),
 		itemErrors: desc("backup_items_errors", "Errors of the last backup.", "schedule"),
+		rehearsed:  desc("rehearsal_last_status", "1 when the last rehearsal of a backup has passed, 0 otherwise.", "schedule"),
+		rehearsedAt: desc("rehearsal_last_passed_timestamp", "When the last rehearsal that has passed ended, in Unix seconds.",
+			"schedule"),
+		estimate: desc("rehearsal_restore_estimate_seconds", "How long a restore would take, by the last rehearsal.",
+			"schedule"),
 		locations: desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.",
 			"backup_location_name"),
 	}
@@ -59,7 +67,7 @@ func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
 	}
 	e := &m.existing
 	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors,
-		e.locations} {
+		e.locations, e.rehearsed, e.rehearsedAt, e.estimate} {
 		all <- desc
 	}
 }
@@ -142,7 +150,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	}
 	count := 0
 	for i := range restores.Items {
-		if r := &restores.Items[i]; !velerov1.IsDryRun(r) {
+		if r := &restores.Items[i]; !velerov1.IsDryRun(r) && !velerov1.IsRehearsal(r) {
 			count++
 			found.schedules[scheduleOfRestore(r)] = true
 		}
@@ -150,6 +158,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	send(e.restores, float64(count))
 	count = 0
 	last, successes := map[string]*velerov1.Backup{}, map[string]int64{}
+	rehearsed := map[string][]rehearsal.Summary{}
 	for i := range backups.Items {
 		b := &backups.Items[i]
 		if velerov1.IsDryRun(b) {
@@ -158,6 +167,8 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		count++
 		schedule := scheduleOf(b)
 		found.schedules[schedule], found.backups[b.Name] = true, true
+		rehearsed[schedule] = append(rehearsed[schedule],
+			rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])...)
 		phase := run.SettledPhase(b)
 		if !phase.Terminal() {
 			continue
@@ -180,12 +191,33 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	for schedule, at := range successes {
 		send(e.lastSuccess, float64(at), schedule)
 	}
+	for schedule, list := range rehearsed {
+		e.sendRehearsals(list, func(desc *prometheus.Desc, value float64) { send(desc, value, schedule) })
+	}
 	for i := range locations.Items {
 		if l := &locations.Items[i]; l.Status.Phase != "" {
 			send(e.locations, number(l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable), l.Name)
 		}
 	}
 	return found, nil
+}
+
+// sendRehearsals sends the metrics of the rehearsals of the backups of a schedule.
+func (e *existing) sendRehearsals(list []rehearsal.Summary, send func(desc *prometheus.Desc, value float64)) {
+	list = slices.DeleteFunc(list, func(s rehearsal.Summary) bool { return s.Result == rehearsal.Cancelled })
+	if len(list) == 0 {
+		return
+	}
+	newest := func(a, b rehearsal.Summary) int { return a.Ended.Compare(b.Ended) }
+	last := slices.MaxFunc(list, newest)
+	send(e.rehearsed, number(last.Result == rehearsal.Passed))
+	if last.Estimate > 0 {
+		send(e.estimate, last.Estimate)
+	}
+	passed := slices.DeleteFunc(list, func(s rehearsal.Summary) bool { return s.Result != rehearsal.Passed })
+	if len(passed) > 0 {
+		send(e.rehearsedAt, float64(slices.MaxFunc(passed, newest).Ended.Unix()))
+	}
 }
 
 // begun returns when a backup was started or, if it was never started, created.

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 )
 
 // Metrics are the metrics of backups, deletions, restores, schedules, repositories and locations. All metrics except
@@ -35,6 +36,8 @@ type Metrics struct {
 	restorePartial   *prometheus.CounterVec
 	restoreFailures  *prometheus.CounterVec
 	restoreInvalids  *prometheus.CounterVec
+
+	rehearsalSuccesses, rehearsalFailures *prometheus.CounterVec
 
 	scheduleIntervals *prometheus.GaugeVec
 
@@ -72,14 +75,17 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 			Namespace: "velero", Name: "backup_duration_seconds", Help: "Time from the start to the end of a backup.",
 			Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 14400},
 		}, []string{"schedule"}),
-		deletionAttempts:  counter("backup_deletion_attempt_total", "Deletions of backups that were begun."),
-		deletionSuccesses: counter("backup_deletion_success_total", "Backups that were deleted."),
-		deletionFailures:  counter("backup_deletion_failure_total", "Deletions of backups that failed."),
-		restoreAttempts:   counter("restore_attempt_total", "Restores that were started."),
-		restoreSuccesses:  counter("restore_success_total", "Restores that ended Completed."),
-		restorePartial:    counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
-		restoreFailures:   counter("restore_failed_total", "Restores that ended Failed."),
-		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
+		deletionAttempts:   counter("backup_deletion_attempt_total", "Deletions of backups that were begun."),
+		deletionSuccesses:  counter("backup_deletion_success_total", "Backups that were deleted."),
+		deletionFailures:   counter("backup_deletion_failure_total", "Deletions of backups that failed."),
+		restoreAttempts:    counter("restore_attempt_total", "Restores that were started."),
+		restoreSuccesses:   counter("restore_success_total", "Restores that ended Completed."),
+		restorePartial:     counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
+		restoreFailures:    counter("restore_failed_total", "Restores that ended Failed."),
+		restoreInvalids:    counter("restore_validation_failed_total", "Restores that failed validation."),
+		rehearsalSuccesses: counter("rehearsal_success_total", "Rehearsals of backups that have passed."),
+		rehearsalFailures: counter("rehearsal_failure_total", "Rehearsals of backups that have failed or could not begin; "+
+			"cancelled ones do not count."),
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
 	snapshots := func(name, help string, labels ...string) (c snapshotCounters) {
@@ -239,14 +245,14 @@ func (m *Metrics) ScheduleDeleted(name string) { m.ScheduleSeen(name, 0) }
 
 // RestoreStarted counts the start of a restore.
 func (m *Metrics) RestoreStarted(r *velerov1.Restore) {
-	if m != nil {
+	if m != nil && !velerov1.IsRehearsal(r) {
 		m.restoreAttempts.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
 
 // RestoreInvalid counts a restore that failed validation.
 func (m *Metrics) RestoreInvalid(r *velerov1.Restore) {
-	if m != nil {
+	if m != nil && !velerov1.IsRehearsal(r) {
 		m.restoreInvalids.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
@@ -260,7 +266,7 @@ func (m *Metrics) RestoreRan(r *velerov1.Restore) {
 
 // RestoreEnded counts a restore in its final phase.
 func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
-	if m == nil {
+	if m == nil || velerov1.IsRehearsal(r) {
 		return
 	}
 	switch r.Status.Phase {
@@ -270,5 +276,19 @@ func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
 		m.restorePartial.WithLabelValues(scheduleOfRestore(r)).Inc()
 	default:
 		m.restoreFailures.WithLabelValues(scheduleOfRestore(r)).Inc()
+	}
+}
+
+// RehearsalEnded counts a rehearsal of a backup.
+func (m *Metrics) RehearsalEnded(schedule string, result rehearsal.Result) {
+	if m == nil {
+		return
+	}
+	switch schedule = velerov1.ValidLabelValue(schedule); result {
+	case rehearsal.Passed:
+		m.rehearsalSuccesses.WithLabelValues(schedule).Inc()
+	case rehearsal.Cancelled:
+	default:
+		m.rehearsalFailures.WithLabelValues(schedule).Inc()
 	}
 }

@@ -198,8 +198,8 @@ type engine struct {
 	restoreJSON  []byte // for plugins
 	backupLabel  string
 	restoreLabel string
-	resumed      bool    // see Request.Resumed
-	dry          *dryRun // nil for a real restore
+	resumed      bool                                             // see Request.Resumed
+	dry          *dryRun                                          // nil for a real restore
 	enclose      func(enclosure.Item) (enclosure.Decision, error) // nil for none; see Request.Enclose
 	hooks        Hooks                                            // nil if none are run
 	archive      *archive.Archive

@@ -16,7 +16,9 @@ func DryRunMarked(next http.RoundTripper) http.RoundTripper { return dryRun{next
 type markDryRun struct{}
 
 // WithDryRun returns a context whose writes have no effect, with a client of DryRunMarked.
-func WithDryRun(ctx context.Context) context.Context { return context.WithValue(ctx, markDryRun{}, true) }
+func WithDryRun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, markDryRun{}, true)
+}
 
 type dryRun struct {
 	next   http.RoundTripper

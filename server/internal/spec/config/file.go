@@ -49,6 +49,8 @@ type Backups struct {
 type Restores struct {
 	Concurrent int `yaml:"concurrent"`
 	Attempts   int `yaml:"attempts"`
+	// Rehearsals is how backups are rehearsed.
+	Rehearsals Rehearsals `yaml:"rehearsals"`
 }
 
 // Maintenance is how repositories are maintained.
