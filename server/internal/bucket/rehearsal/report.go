@@ -10,7 +10,7 @@ import (
 )
 
 // FileName returns the name of the report of a rehearsal, after the name of the backup and a dash.
-func FileName(id string) string { return "rehearsal-" + id + ".json" }
+func FileName(id string) string { return "rehearsal-" + id + ".json.gz" }
 
 // MaxListed bounds each list of a report. Counts include what is not listed.
 const MaxListed = 1000
@@ -125,7 +125,7 @@ const maxReport = 64 << 20
 // backup has pods and resources.
 const maxValues = 1 << 20
 
-// Read reads a report.
+// Read reads a report, which is not compressed any more.
 func Read(r io.Reader) (*Report, error) {
 	report, err := foreign.Decode[Report](r, foreign.Limits{Bytes: maxReport, Values: maxValues, Depth: 16})
 	if err != nil {

@@ -55,6 +55,7 @@ func (r *Controller) plan(ctx context.Context, restore *velerov1.Restore, s *sta
 	if err != nil {
 		return "", err
 	}
+	s.Server = slices.Contains(sources, r.Namespace)
 	sources = slices.DeleteFunc(sources, func(name string) bool { return name == r.Namespace })
 	if len(sources) == 0 {
 		return "the backup has nothing in a namespace, but that of the server, which is not rehearsed", nil
@@ -194,7 +195,9 @@ func (r *Controller) prepare(ctx context.Context, restore *velerov1.Restore, s s
 	s.Prepared = r.Now()
 	return again(r.advance(ctx, restore, velerov1.RehearsalRestoring, s, func(restore *velerov1.Restore) {
 		restore.Spec.NamespaceMapping = s.Namespaces
-		restore.Spec.ExcludedNamespaces = []string{r.Namespace}
+		if s.Server {
+			restore.Spec.ExcludedNamespaces = []string{r.Namespace}
+		}
 		restore.Spec.IncludedNamespaces, restore.Spec.IncludeClusterResources = nil, new(true)
 		restore.Spec.ExistingResourcePolicy, restore.Spec.PreserveNodePorts = velerov1.PolicyTypeNone, new(false)
 		restore.Status = velerov1.RestoreStatus{Phase: velerov1.RestorePhaseNew}

@@ -1,10 +1,8 @@
 package rehearsals
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,11 +42,11 @@ func (r *Controller) report(ctx context.Context, restore *velerov1.Restore, s *s
 		return made.Summary, nil
 	}
 	made.Stored = true
-	content, err := json.Marshal(made)
+	content, err := store.EncodeJSON(made)
 	if err != nil {
-		return rehearsal.Summary{}, fmt.Errorf("encode the report of the rehearsal: %w", err)
+		return rehearsal.Summary{}, err
 	}
-	err = objects.PutRehearsal(ctx, restore.Spec.BackupName, id, bytes.NewReader(content))
+	err = objects.PutRehearsal(ctx, restore.Spec.BackupName, id, content)
 	if err == nil {
 		return made.Summary, nil
 	}
@@ -80,7 +78,11 @@ func (r *Controller) stored(
 		return nil
 	}
 	defer func() { _ = body.Close() }() // only read from
-	report, err := rehearsal.Read(body)
+	plain, err := gzip.NewReader(body)
+	if err != nil {
+		return nil
+	}
+	report, err := rehearsal.Read(plain)
 	if err != nil || report.ID != id {
 		return nil
 	}
@@ -118,6 +120,9 @@ func (r *Controller) compose(
 			if made.Checks, err = r.check(ctx, s, up.pods); err != nil {
 				return nil, err
 			}
+		}
+		if s.Server {
+			made.Notes = append(made.Notes, "namespace "+r.Namespace+" is that of the server, and was not rehearsed")
 		}
 		made.Notes = append(made.Notes,
 			"NetworkPolicies shut the namespaces in; whether the network of the cluster enforces them was not checked",

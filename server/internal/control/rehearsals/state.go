@@ -20,6 +20,8 @@ import (
 type state struct {
 	// Namespaces are those of the rehearsal, by the names in the backup.
 	Namespaces map[string]string `json:"namespaces,omitempty"`
+	// Server is set if the backup has the namespace of the server, which is not rehearsed.
+	Server bool `json:"server,omitempty"`
 	// Names counts how often names were chosen.
 	Names int `json:"names,omitempty"`
 
