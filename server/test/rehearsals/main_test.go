@@ -22,12 +22,16 @@ import (
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// onNode is a control plane with a node that runs pods.
-var onNode site.Plane
+var (
+	// onNode is a control plane with a node that runs pods.
+	onNode site.Plane
+	// alone is the control plane of a test that lists all of its objects.
+	alone site.Plane
+)
 
 func TestMain(m *testing.M) {
 	onNode.Options = controlplane.Options{Node: true}
-	os.Exit(site.Main(m, onNode.Stop))
+	os.Exit(site.Main(m, onNode.Stop, alone.Stop))
 }
 
 // image is the image of the pods.

@@ -37,7 +37,7 @@ func TestAcceptTrust_Rehearsal(t *testing.T) {
 	t.Parallel()
 	s := newOnNode(t)
 	pods.EnforcePolicies(t, s.Cluster)
-	s.Serve()
+	s.Serve("--config", site.ConfigFile(t, "restores: {rehearsals: {limits: {memory: 512Mi}}}"))
 	s.Available()
 	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
 	other := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: prod-}}`).GetName()
@@ -58,9 +58,9 @@ func TestAcceptTrust_Rehearsal(t *testing.T) {
 			template: {metadata: {labels: {a: web}, annotations: {cleat.dev/rehearsal-check: '["/shop","done"]'}}, spec: {
 			terminationGracePeriodSeconds: 1, containers: [{name: c, image: `+image+`, imagePullPolicy: Never,
 			args: [serve, ":7000"]}]}}}}`,
-		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: large, namespace: NS}, spec: {replicas: 0, selector: {
-			matchLabels: {a: large}}, template: {metadata: {labels: {a: large}}, spec: {containers: [{name: c, image: `+image+`,
-			imagePullPolicy: Never, args: [serve, ":7000"]}]}}}}`,
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: large, namespace: NS}, spec: {selector: {matchLabels: {a: large}},
+			template: {metadata: {labels: {a: large}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: c,
+			image: `+image+`, imagePullPolicy: Never, args: [serve, ":7000"], resources: {requests: {memory: 1Gi}}}]}}}}`,
 	)
 	running(s, ns, "reaches")
 	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
@@ -78,7 +78,10 @@ func TestAcceptTrust_Rehearsal(t *testing.T) {
 	require.Empty(t, checks["shut"], "the pod of another namespace must not be reached")
 	require.Contains(t, checks["fail"], "the shelves are empty")
 	require.Contains(t, reasonOf(t, report.NotReady, "pods/"+ns+"/never"), "not ready")
-	require.Equal(t, 1, report.NotReady.Count, "%v", report.NotReady)
+	require.Contains(t, reasonOf(t, report.NotReady, "deployments.apps/"+ns+"/large"), "memory")
+	require.Equal(t, 2, report.NotReady.Count, "%v", report.NotReady)
+	require.Contains(t, reasonOf(t, report.Missing, "pods/"+ns+"/greedy"), "memory")
+	require.Empty(t, report.Problems)
 	requireNothingLeft(s)
 	running(s, other, "database") // as before
 }

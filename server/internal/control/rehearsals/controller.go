@@ -196,7 +196,7 @@ func (r *Controller) conclude(ctx context.Context, restore *velerov1.Restore, s 
 	if err := r.tell(ctx, restore, summary); err != nil {
 		return err
 	}
-	r.Metrics.RehearsalEnded(restore.Spec.ScheduleName, summary.Result)
+	r.Metrics.RehearsalEnded(restore.Labels[velerov1.ScheduleNameLabel], summary.Result)
 	r.Log.Info("the rehearsal has ended", "restore", restore.Name, "backup", restore.Spec.BackupName, "result",
 		summary.Result, "text", summary.Text)
 	s.Cleaning = r.Now()

@@ -96,7 +96,6 @@ func (r *Schedules) request(ctx context.Context, schedule *velerov1.Schedule, du
 		return cmp.Or(started(&a).Compare(started(&b)), cmp.Compare(a.Name, b.Name))
 	})
 	restore := New(schedule.Namespace, NameAt(schedule.Name, due), newest.Name, 0)
-	restore.Spec.ScheduleName = schedule.Name
 	restore.Labels = map[string]string{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}
 	err = r.Create(ctx, restore)
 	switch {

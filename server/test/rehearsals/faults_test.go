@@ -1,0 +1,314 @@
+package rehearsals_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
+	"github.com/cleat-dev/cleat/server/internal/control/rehearsals"
+	"github.com/cleat-dev/cleat/server/test/site"
+)
+
+// everything returns the names of all objects of a cluster, but those that others write all the time.
+func everything(s *site.Site) []string {
+	s.T.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.Cluster.Kubeconfig)
+	require.NoError(s.T, err)
+	config.QPS = -1
+	api, err := discovery.NewDiscoveryClientForConfig(config)
+	require.NoError(s.T, err)
+	lists, err := api.ServerPreferredResources()
+	require.NoError(s.T, err)
+	var all []string
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || slices.Contains([]string{"Event", "Lease", "ComponentStatus",
+				"DownloadRequest", "ServerStatusRequest"}, resource.Kind) {
+				continue
+			}
+			found := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": list.GroupVersion,
+				"kind": resource.Kind}}
+			require.NoError(s.T, s.Client.List(s.T.Context(), found), "%s %s", list.GroupVersion, resource.Kind)
+			for i := range found.Items {
+				all = append(all, strings.Join([]string{list.GroupVersion, resource.Name, found.Items[i].GetNamespace(),
+					found.Items[i].GetName()}, " "))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// begin requests a rehearsal.
+func begin(s *site.Site, name, backup string) {
+	s.T.Helper()
+	require.NoError(s.T, s.Client.Create(s.T.Context(), rehearsals.New(s.Namespace, name, backup, time.Minute)))
+}
+
+// phase returns the phase of a rehearsal, and its Restore.
+func phase(ctx context.Context, s *site.Site, name string) (string, *velerov1.Restore, error) {
+	var r velerov1.Restore
+	err := s.Client.Get(ctx, s.Key(name), &r)
+	return r.Annotations[velerov1.RehearsalAnnotation], &r, err
+}
+
+// awaitPhase waits until a rehearsal is in a phase.
+func awaitPhase(s *site.Site, name, want string) (r *velerov1.Restore) {
+	s.T.Helper()
+	s.Eventually("rehearsal "+name+" is "+want, func(ctx context.Context) (bool, error) {
+		is, found, err := phase(ctx, s, name)
+		r = found
+		return is == want, err
+	})
+	return r
+}
+
+// resultOf returns the result of a rehearsal that has ended.
+func resultOf(s *site.Site, name string) rehearsal.Summary {
+	s.T.Helper()
+	list := rehearsal.ParseList(awaitPhase(s, name, velerov1.RehearsalDone).Annotations[velerov1.RehearsalsAnnotation])
+	require.Len(s.T, list, 1)
+	return list[0]
+}
+
+// reports returns the names of the reports beside a backup.
+func reports(s *site.Site, backup string) []string {
+	return slices.DeleteFunc(s.Files("backups/"+backup), func(name string) bool {
+		return !strings.Contains(name, "rehearsal-")
+	})
+}
+
+// shop makes a namespace with some objects, and a backup of it.
+func shop(s *site.Site, backup string) (namespace string) {
+	s.T.Helper()
+	namespace = s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	objects(s, namespace, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: NS}, data: {a: "1"}}`,
+		`{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: NS}}`,
+		`{apiVersion: v1, kind: Service, metadata: {name: front, namespace: NS}, spec: {type: NodePort, ports: [{port: 80}]}}`)
+	s.Must("backup", "create", backup, "--include-namespaces", namespace, "--wait")
+	return namespace
+}
+
+// TestAcceptTrust_RehearsalKilled kills the server again and again before or after one of its writes, from the request
+// of a rehearsal to its end. The last server ends it, and everything is as before.
+func TestAcceptTrust_RehearsalKilled(t *testing.T) {
+	t.Parallel()
+	g := new(site.Gate)
+	cluster := alone.Installed(t)
+	s := site.NewIn(t, cluster, "cleat.dev/s3")
+	var url string
+	s.ServerKubeconfig, url = g.Behind(t, cluster)
+	s.ChangeLocation(func(l *velerov1.BackupStorageLocation) { l.Spec.Config["s3Url"] = url })
+	attempts := []string{"--restore-attempts", "100"}
+	server := s.Serve(attempts...)
+	s.Available()
+	shop(s, "b")
+	server.Kill()
+	before := everything(s)
+	begin(s, "r", "b")
+
+	seed := rand.Uint64() //nolint:gosec // it is logged
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable
+	writes := func(r *http.Request) bool {
+		return r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.Contains(r.URL.Path, "/leases") &&
+			!strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "storagelocations")
+	}
+	killed := map[string]int{}
+	const most = 40
+	for round := 0; ; round++ {
+		require.Less(t, round, most, "killed in %v", killed)
+		when, n := site.Before, 1+random.IntN(3)
+		if random.IntN(2) == 0 {
+			when = site.After
+		}
+		if round > most/2 { // it has to come to its end
+			n += 10
+		}
+		hit := g.Arm(n, when, writes)
+		server = s.Serve(attempts...)
+		held := ""
+		s.Eventually("a write is held, or the rehearsal has ended", func(ctx context.Context) (bool, error) {
+			select {
+			case held = <-hit:
+				return true, nil
+			default:
+			}
+			is, _, err := phase(ctx, s, "r")
+			return is == velerov1.RehearsalDone, err
+		})
+		server.Kill()
+		g.Disarm()
+		is, _, err := phase(t.Context(), s, "r")
+		require.NoError(t, err)
+		if held == "" {
+			break
+		}
+		killed[is]++
+		t.Logf("killed while it is %s, %s write %d: %s", is, when, n, held)
+	}
+	require.Greater(t, len(killed), 2, "%v", killed)
+	s.Serve(attempts...)
+	result := resultOf(s, "r")
+	require.Equal(t, rehearsal.Passed, result.Result, result.Text)
+	require.True(t, result.Stored)
+	require.Len(t, reports(s, "b"), 1)
+	requireNothingLeft(s)
+	require.Contains(t, s.Named("b").Annotations[velerov1.RehearsalsAnnotation], result.ID)
+
+	drop(s, "r")
+	require.Equal(t, before, everything(s), "everything is as before")
+}
+
+// drop deletes the Restore of a rehearsal, and waits until it is gone.
+func drop(s *site.Site, name string) {
+	s.T.Helper()
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	require.NoError(s.T, client.IgnoreNotFound(s.Client.Delete(s.T.Context(), r)))
+	s.AwaitGone(&velerov1.Restore{}, name)
+}
+
+// TestAcceptTrust_RehearsalNames shows that a rehearsal takes other names if one is taken, and does not begin if all
+// that it tries are. What has the names stays.
+func TestAcceptTrust_RehearsalNames(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	server := s.Serve()
+	s.Available()
+	shop(s, "b")
+	server.Kill()
+	take := func(rehearsal string, names int) (taken []string) {
+		begin(s, rehearsal, "b")
+		_, r, err := phase(t.Context(), s, rehearsal)
+		require.NoError(t, err)
+		for n := range names {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", r.UID, n+1))
+			name := fmt.Sprintf("rehearsal-%s-1", hex.EncodeToString(sum[:5]))
+			s.Put(fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s}}`, name))
+			taken = append(taken, name)
+		}
+		return taken
+	}
+	taken := slices.Concat(take("one", 1), take("all", 5))
+	s.Serve()
+	require.Equal(t, rehearsal.Passed, resultOf(s, "one").Result)
+	result := resultOf(s, "all")
+	require.Equal(t, rehearsal.NotRun, result.Result)
+	require.Contains(t, result.Text, taken[5]+" exists and is not one of this rehearsal")
+	for _, name := range taken {
+		var namespace corev1.Namespace
+		require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Name: name}, &namespace))
+		require.Nil(t, namespace.DeletionTimestamp)
+		require.NoError(t, s.Client.Delete(t.Context(), &namespace))
+	}
+	requireNothingLeft(s)
+}
+
+// pending adds a pod that never starts, because the control plane has no node.
+func pending(s *site.Site, namespace string) {
+	objects(s, namespace, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: NS}, spec: {containers: [{name: c, image: i}]}}`)
+}
+
+// TestAcceptTrust_RehearsalsAtOnce begins several rehearsals at once: as many as the config allows are at work side by
+// side, and the others wait for their turn. One is cancelled and one is deleted while it waits for its pods.
+func TestAcceptTrust_RehearsalsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	s.Serve("--config", site.ConfigFile(t, "restores: {rehearsals: {concurrent: 2}}"))
+	s.Available()
+	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	pending(s, ns)
+	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
+	shop(s, "c")
+	begin(s, "r1", "b")
+	begin(s, "r2", "b")
+	one, two := awaitPhase(s, "r1", velerov1.RehearsalWaiting), awaitPhase(s, "r2", velerov1.RehearsalWaiting)
+	require.NotEqual(t, one.Spec.NamespaceMapping[ns], two.Spec.NamespaceMapping[ns])
+	for _, r := range []*velerov1.Restore{one, two} {
+		var pod corev1.Pod
+		s.Eventually("the pod is there", func(ctx context.Context) (bool, error) {
+			err := s.Client.Get(ctx, client.ObjectKey{Namespace: r.Spec.NamespaceMapping[ns], Name: "p"}, &pod)
+			return err == nil, client.IgnoreNotFound(err)
+		})
+	}
+	begin(s, "r3", "c")
+	s.AwaitWait("restore", "r3", "its turn")
+	require.Contains(t, s.Must("backup", "rehearsals"), "WaitingUntilReady")
+
+	s.RequestCancel(&velerov1.Restore{}, "r1")
+	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r1").Result)
+	require.Equal(t, rehearsal.Passed, resultOf(s, "r3").Result, "it had its turn")
+	drop(s, "r2")
+	requireNothingLeft(s)
+	require.Len(t, reports(s, "b"), 1, "the cancelled one has a report")
+}
+
+// TestAcceptTrust_RehearsalSwept removes the Restore of a rehearsal with its finalizers while no server runs. The next
+// server deletes what it has made.
+func TestAcceptTrust_RehearsalSwept(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	server := s.Serve()
+	s.Available()
+	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	pending(s, ns)
+	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
+	begin(s, "r", "b")
+	made := awaitPhase(s, "r", velerov1.RehearsalWaiting).Spec.NamespaceMapping[ns]
+	server.Kill()
+	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "r"}}
+	require.NoError(t, s.Client.Delete(t.Context(), r))
+	require.NoError(t, s.Client.Patch(t.Context(), r, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))))
+	var namespace corev1.Namespace
+	require.NoError(t, s.Client.Get(t.Context(), client.ObjectKey{Name: made}, &namespace))
+	s.Serve()
+	s.Eventually("the namespace is deleted", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, client.ObjectKey{Name: made}, &namespace)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	requireNothingLeft(s)
+}
+
+// TestAcceptTrust_RehearsalScheduled rehearses the newest backup of a schedule when its annotation is due.
+func TestAcceptTrust_RehearsalScheduled(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	s.Serve()
+	s.Available()
+	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	objects(s, ns, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: NS}, data: {a: "1"}}`)
+	s.Must("schedule", "create", "daily", "--schedule", "0 0 1 1 *", "--include-namespaces", ns)
+	s.Must("backup", "create", "b", "--from-schedule", "daily", "--wait")
+	var schedule velerov1.Schedule
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("daily"), &schedule))
+	before := time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339)
+	require.NoError(t, s.Client.Patch(t.Context(), &schedule, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{%q:"* * * * *",%q:%q}}}`, velerov1.RehearseAnnotation, velerov1.RehearsedAnnotation,
+		before))))
+	s.Eventually("the backup is rehearsed", func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.Client.Get(ctx, s.Key("b"), &b)
+		list := rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])
+		return len(list) > 0 && list[0].Result == rehearsal.Passed, err
+	})
+}
