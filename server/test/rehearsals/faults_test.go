@@ -1,11 +1,12 @@
 package rehearsals_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,8 +109,50 @@ func shop(s *site.Site, backup string) (namespace string) {
 	return namespace
 }
 
-// TestAcceptTrust_RehearsalKilled kills the server again and again before or after one of its writes, from the request
-// of a rehearsal to its end. The last server ends it, and everything is as before.
+// write is a write of a rehearsal.
+type write struct {
+	what  string
+	match func(r *http.Request) bool
+}
+
+// killedAt returns writes of each phase of a rehearsal, in their order.
+func killedAt() []write {
+	request := func(what, method, path string) write {
+		return write{what, func(r *http.Request) bool {
+			return r.Method == method && strings.Contains(r.URL.Path, path)
+		}}
+	}
+	next := func(phase string) write {
+		return write{"the phase " + phase, func(r *http.Request) bool {
+			if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/restores/") {
+				return false
+			}
+			body, err := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			return err == nil && bytes.Contains(body, fmt.Appendf(nil, "%q:%q", velerov1.RehearsalAnnotation, phase))
+		}}
+	}
+	return []write{
+		next(velerov1.RehearsalPreparing),
+		request("its namespace", http.MethodPost, "/api/v1/namespaces"),
+		request("the policy that shuts it in", http.MethodPost, "/networkpolicies"),
+		request("its quota", http.MethodPost, "/resourcequotas"),
+		next(velerov1.RehearsalRestoring),
+		request("an object", http.MethodPost, "/secrets"),
+		request("another object", http.MethodPost, "/services"),
+		request("the results of the restore", http.MethodPut, "/restores/r/restore-r-results.gz"),
+		next(velerov1.RehearsalWaiting),
+		next(velerov1.RehearsalChecking),
+		request("the report", http.MethodPut, "-rehearsal-"),
+		request("the result in the backup", http.MethodPatch, "/backups/b"),
+		next(velerov1.RehearsalCleaning),
+		request("the end of its namespace", http.MethodDelete, "/api/v1/namespaces/rehearsal-"),
+		next(velerov1.RehearsalDone),
+	}
+}
+
+// TestAcceptTrust_RehearsalKilled kills the server before and after a write of each phase of one rehearsal. The last
+// server ends it, and everything is as before.
 func TestAcceptTrust_RehearsalKilled(t *testing.T) {
 	t.Parallel()
 	g := new(site.Gate)
@@ -126,54 +169,27 @@ func TestAcceptTrust_RehearsalKilled(t *testing.T) {
 	before := everything(s)
 	begin(s, "r", "b")
 
-	seed := rand.Uint64() //nolint:gosec // it is logged
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable
-	writes := func(r *http.Request) bool {
-		return r.Method != http.MethodGet && r.Method != http.MethodHead && !strings.Contains(r.URL.Path, "/leases") &&
-			!strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "storagelocations")
+	for _, at := range killedAt() {
+		for _, when := range []site.Moment{site.Before, site.After} {
+			hit := g.Arm(1, when, at.match)
+			server = s.Serve(attempts...)
+			s.AwaitHit(hit)
+			server.Kill()
+			g.Disarm()
+			is, _, err := phase(t.Context(), s, "r")
+			require.NoError(t, err)
+			t.Logf("killed %s %s, while it is %s", when, at.what, is)
+		}
 	}
-	killed := map[string]int{}
-	const most = 40
-	for round := 0; ; round++ {
-		require.Less(t, round, most, "killed in %v", killed)
-		when, n := site.Before, 1+random.IntN(3)
-		if random.IntN(2) == 0 {
-			when = site.After
-		}
-		if round > most/2 { // it has to come to its end
-			n += 10
-		}
-		hit := g.Arm(n, when, writes)
-		server = s.Serve(attempts...)
-		held := ""
-		s.Eventually("a write is held, or the rehearsal has ended", func(ctx context.Context) (bool, error) {
-			select {
-			case held = <-hit:
-				return true, nil
-			default:
-			}
-			is, _, err := phase(ctx, s, "r")
-			return is == velerov1.RehearsalDone, err
-		})
-		server.Kill()
-		g.Disarm()
-		is, _, err := phase(t.Context(), s, "r")
-		require.NoError(t, err)
-		if held == "" {
-			break
-		}
-		killed[is]++
-		t.Logf("killed while it is %s, %s write %d: %s", is, when, n, held)
-	}
-	require.Greater(t, len(killed), 2, "%v", killed)
 	s.Serve(attempts...)
 	result := resultOf(s, "r")
 	require.Equal(t, rehearsal.Passed, result.Result, result.Text)
 	require.True(t, result.Stored)
 	require.Len(t, reports(s, "b"), 1)
 	requireNothingLeft(s)
-	require.Contains(t, s.Named("b").Annotations[velerov1.RehearsalsAnnotation], result.ID)
+	var b velerov1.Backup
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("b"), &b))
+	require.Len(t, rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation]), 1)
 
 	drop(s, "r")
 	require.Equal(t, before, everything(s), "everything is as before")
