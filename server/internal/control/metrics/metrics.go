@@ -75,19 +75,24 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 			Namespace: "velero", Name: "backup_duration_seconds", Help: "Time from the start to the end of a backup.",
 			Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 14400},
 		}, []string{"schedule"}),
-		deletionAttempts:   counter("backup_deletion_attempt_total", "Deletions of backups that were begun."),
-		deletionSuccesses:  counter("backup_deletion_success_total", "Backups that were deleted."),
-		deletionFailures:   counter("backup_deletion_failure_total", "Deletions of backups that failed."),
-		restoreAttempts:    counter("restore_attempt_total", "Restores that were started."),
-		restoreSuccesses:   counter("restore_success_total", "Restores that ended Completed."),
-		restorePartial:     counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
-		restoreFailures:    counter("restore_failed_total", "Restores that ended Failed."),
-		restoreInvalids:    counter("restore_validation_failed_total", "Restores that failed validation."),
-		rehearsalSuccesses: counter("rehearsal_success_total", "Rehearsals of backups that have passed."),
-		rehearsalFailures: counter("rehearsal_failure_total", "Rehearsals of backups that have failed or could not begin; "+
-			"cancelled ones do not count."),
+		deletionAttempts:  counter("backup_deletion_attempt_total", "Deletions of backups that were begun."),
+		deletionSuccesses: counter("backup_deletion_success_total", "Backups that were deleted."),
+		deletionFailures:  counter("backup_deletion_failure_total", "Deletions of backups that failed."),
+		restoreAttempts:   counter("restore_attempt_total", "Restores that were started."),
+		restoreSuccesses:  counter("restore_success_total", "Restores that ended Completed."),
+		restorePartial:    counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
+		restoreFailures:   counter("restore_failed_total", "Restores that ended Failed."),
+		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
+	rehearsals := func(name, help string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Name: name, Help: help}, []string{"schedule"})
+		all = append(all, c)
+		return c
+	}
+	m.rehearsalSuccesses = rehearsals("rehearsal_success_total", "Rehearsals of backups that have passed.")
+	m.rehearsalFailures = rehearsals("rehearsal_failure_total",
+		"Rehearsals of backups that have failed or could not begin. Cancelled ones do not count.")
 	snapshots := func(name, help string, labels ...string) (c snapshotCounters) {
 		for kind, counter := range map[string]**prometheus.CounterVec{"attempt": &c.attempted, "success": &c.succeeded,
 			"failure": &c.failed} {
