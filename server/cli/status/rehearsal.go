@@ -93,6 +93,15 @@ func spent(seconds float64) string {
 	return d.Round(time.Millisecond * 100).String()
 }
 
+// lastRehearsal returns the result of the last rehearsal of a backup and when that ended.
+func lastRehearsal(b *velerov1.Backup) string {
+	list := rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s", list[0].Result, layout.FormatTime(&metav1.Time{Time: list[0].Ended}))
+}
+
 // printLastRehearsal writes the last rehearsal of a backup, if there is one.
 func printLastRehearsal(d *layout.Description, b *velerov1.Backup) {
 	list := rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])

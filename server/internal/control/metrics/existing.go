@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
 // listTimeout bounds the time for which a scrape waits for the objects: the cache of a starting server is not filled
@@ -31,7 +32,7 @@ type existing struct {
 	namespace string
 
 	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
-	rehearsed, rehearsedAt, estimate                                         *prometheus.Desc
+	rehearsed, rehearsedAt, estimate, rehearsalInterval                      *prometheus.Desc
 }
 
 // set holds the objects that have time series, by the values of their labels.
@@ -50,11 +51,14 @@ func newExisting(reader client.Reader, namespace string) existing {
 			"schedule"),
 		items:      desc("backup_items_total", "Items of the last backup.", "schedule"),
 		itemErrors: desc("backup_items_errors", "Errors of the last backup.", "schedule"),
-		rehearsed:  desc("rehearsal_last_status", "1 when the last rehearsal of a backup has passed, 0 otherwise.", "schedule"),
-		rehearsedAt: desc("rehearsal_last_passed_timestamp", "When the last rehearsal that has passed ended, in Unix seconds.",
-			"schedule"),
-		estimate: desc("rehearsal_restore_estimate_seconds", "How long a restore would take, by the last rehearsal.",
-			"schedule"),
+		rehearsed: prometheus.NewDesc("cleat_rehearsal_last_status",
+			"1 when the last rehearsal of a backup has passed, 0 otherwise.", []string{"schedule"}, nil),
+		rehearsedAt: prometheus.NewDesc("cleat_rehearsal_last_passed_timestamp",
+			"When the last rehearsal that has passed ended, in Unix seconds.", []string{"schedule"}, nil),
+		estimate: prometheus.NewDesc("cleat_rehearsal_restore_estimate_seconds",
+			"How long a restore would take, by the last rehearsal.", []string{"schedule"}, nil),
+		rehearsalInterval: prometheus.NewDesc("cleat_rehearsal_expected_interval_seconds",
+			"Time between the next two rehearsals of a schedule.", []string{"schedule"}, nil),
 		locations: desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.",
 			"backup_location_name"),
 	}
@@ -67,7 +71,7 @@ func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
 	}
 	e := &m.existing
 	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors,
-		e.locations, e.rehearsed, e.rehearsedAt, e.estimate} {
+		e.locations, e.rehearsed, e.rehearsedAt, e.estimate, e.rehearsalInterval} {
 		all <- desc
 	}
 }
@@ -146,7 +150,12 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		found.repositories[repositories.Items[i].Name] = true
 	}
 	for i := range schedules.Items {
-		found.schedules[velerov1.ValidLabelValue(schedules.Items[i].Name)] = true
+		s := &schedules.Items[i]
+		name := velerov1.ValidLabelValue(s.Name)
+		found.schedules[name] = true
+		if interval := rehearsalInterval(s, time.Now()); interval > 0 {
+			send(e.rehearsalInterval, interval.Seconds(), name)
+		}
 	}
 	count := 0
 	for i := range restores.Items {
@@ -200,6 +209,20 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		}
 	}
 	return found, nil
+}
+
+// rehearsalInterval returns the time between the next two rehearsals of a schedule, 0 for one without.
+func rehearsalInterval(s *velerov1.Schedule, now time.Time) time.Duration {
+	expression := s.Annotations[velerov1.RehearseAnnotation]
+	if expression == "" || s.Spec.Paused {
+		return 0
+	}
+	times, err := timetable.Parse(expression, now)
+	if err != nil {
+		return 0
+	}
+	next := times.Next(now)
+	return times.Next(next).Sub(next)
 }
 
 // sendRehearsals sends the metrics of the rehearsals of the backups of a schedule.
