@@ -55,3 +55,13 @@ func TestAcceptTrust_RehearsalOfObjects(t *testing.T) {
 	require.Contains(t, s.Must("backup", "rehearsals"), "Passed")
 	require.Contains(t, s.Must("backup", "rehearsals", "b", "--id", "last"), "suspended")
 }
+
+// TestDocumentsCommandsOfRehearsals runs the commands of the page about rehearsals.
+func TestDocumentsCommandsOfRehearsals(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	s.Serve()
+	s.Available()
+	shop(s, "nightly")
+	require.Equal(t, 3, s.RunPage(t, "rehearsals", "", ""))
+}
