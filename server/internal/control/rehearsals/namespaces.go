@@ -30,6 +30,9 @@ import (
 // installationLabel of a namespace of a rehearsal is the namespace of the server that has made it.
 const installationLabel = "cleat.dev/rehearsal-of"
 
+// sourceAnnotation of a namespace of a rehearsal is its name in the backup.
+const sourceAnnotation = "cleat.dev/rehearsal-source"
+
 // maxNamespaces bounds the namespaces of a rehearsal.
 const maxNamespaces = 1000
 
@@ -212,7 +215,7 @@ func (r *Controller) make(ctx context.Context, restore *velerov1.Restore, source
 			velerov1.RehearsalLabel: string(restore.UID), installationLabel: r.Namespace,
 			"pod-security.kubernetes.io/enforce": "baseline",
 		},
-		Annotations: map[string]string{"cleat.dev/rehearsal-source": source, "cleat.dev/rehearsal-backup": restore.Spec.BackupName},
+		Annotations: map[string]string{sourceAnnotation: source},
 	}}
 	err = r.Create(ctx, namespace)
 	if apierrors.IsAlreadyExists(err) {

@@ -151,3 +151,15 @@ func TestStatesOfRehearsals(t *testing.T) {
 		velerov1.RehearsalStateAnnotation: "{"}}})
 	require.ErrorContains(t, err, "is not the state of a rehearsal")
 }
+
+// FuzzStateOf reads any annotation with a state.
+func FuzzStateOf(f *testing.F) {
+	f.Add(`{"namespaces":{"a":"b","c":"d"},"restored":"2026-01-01T00:00:00Z"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := stateOf(&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			velerov1.RehearsalStateAnnotation: text}}})
+		if err == nil {
+			require.Len(t, s.sources(), len(s.Namespaces))
+		}
+	})
+}

@@ -1,11 +1,9 @@
 package rehearsals
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,16 +71,12 @@ func (s *state) since() time.Time {
 func (r *Controller) stored(
 	ctx context.Context, objects *store.Store, restore *velerov1.Restore, id string,
 ) *rehearsal.Report {
-	body, err := objects.Artifact(ctx, restore.Spec.BackupName, rehearsal.FileName(id))
+	body, err := objects.Rehearsal(ctx, restore.Spec.BackupName, id)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = body.Close() }() // only read from
-	plain, err := gzip.NewReader(body)
-	if err != nil {
-		return nil
-	}
-	report, err := rehearsal.Read(plain)
+	report, err := rehearsal.Read(body)
 	if err != nil || report.ID != id {
 		return nil
 	}
@@ -222,22 +216,14 @@ func (r *Controller) compare(
 
 // outcomes calls use for what became of each item of a restore.
 func outcomes(ctx context.Context, objects *store.Store, restore string, use func(outcome.Item) error) error {
-	body, err := objects.Download(ctx, store.File{Artifact: outcome.FileName, DownloadTarget: velerov1.DownloadTarget{
-		Kind: velerov1.DownloadTargetKindRestoreResourceList, Name: restore}})
+	body, err := objects.RestoreItems(ctx, restore)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }() // only read from
-	plain, err := gzip.NewReader(body)
-	if err != nil {
-		return err
-	}
-	_, err = outcome.Read(io.LimitReader(plain, maxOutcomes), use)
+	_, err = outcome.Read(body, use)
 	return err
 }
-
-// maxOutcomes bounds what is read of the outcomes of a restore in bytes.
-const maxOutcomes = 64 << 30
 
 // add adds what became of one item.
 func add(made *rehearsal.Report, kinds map[string]*rehearsal.Kind, one outcome.Item, s state) {
