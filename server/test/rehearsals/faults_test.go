@@ -270,7 +270,8 @@ func TestAcceptTrust_RehearsalsAtOnce(t *testing.T) {
 	s.AwaitWait("restore", "r3", "its turn")
 	require.Contains(t, s.Must("backup", "rehearsals"), "WaitingUntilReady")
 
-	s.RequestCancel(&velerov1.Restore{}, "r1")
+	require.Contains(t, s.Must("restore", "get"), "RehearsalWaiting")
+	require.Contains(t, s.Must("restore", "cancel", "r1", "--wait"), "it ends early, and what it has made is deleted")
 	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r1").Result)
 	require.Equal(t, rehearsal.Passed, resultOf(s, "r3").Result, "it had its turn")
 	drop(s, "r2")
@@ -327,4 +328,54 @@ func TestAcceptTrust_RehearsalScheduled(t *testing.T) {
 		list := rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])
 		return len(list) > 0 && list[0].Result == rehearsal.Passed, err
 	})
+}
+
+// TestAcceptTrust_RehearsalVolumes shows that volumes that were made for a rehearsal are deleted with it, whatever their
+// reclaim policy is, and that one that was there before stays.
+func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/s3")
+	s.Serve()
+	s.Available()
+	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	class := s.Put(fmt.Sprintf(`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: %s},
+		provisioner: kubernetes.io/no-provisioner, volumeBindingMode: Immediate}`, ns))
+	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), class) })
+	volume := func(name, policy, more string) {
+		s.Put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s-%s}, spec: {capacity: {storage: 1Gi},
+			accessModes: [ReadWriteOnce], storageClassName: %s, persistentVolumeReclaimPolicy: %s, hostPath: {path: /tmp/cleat-%s-%s}%s}}`,
+			ns, name, ns, policy, ns, name, more))
+		t.Cleanup(func() { s.DropVolume(ns + "-" + name) })
+	}
+	for _, claim := range []string{"one", "two"} {
+		volume("of-"+claim, "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: %s}", ns, claim))
+		objects(s, ns, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: `+claim+`, namespace: NS}, spec: {
+			accessModes: [ReadWriteOnce], storageClassName: NS, resources: {requests: {storage: 1Gi}}}}`)
+	}
+	bound := func(namespace, claim string) (is bool) {
+		var found corev1.PersistentVolumeClaim
+		err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claim}, &found)
+		return err == nil && found.Status.Phase == corev1.ClaimBound
+	}
+	s.Eventually("the claims are bound", func(context.Context) (bool, error) { return bound(ns, "one") && bound(ns, "two"), nil })
+	pending(s, ns)
+	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
+	begin(s, "r", "b")
+	made := awaitPhase(s, "r", velerov1.RehearsalWaiting).Spec.NamespaceMapping[ns]
+	require.False(t, bound(made, "one"), "the disk of the workload is not used")
+	volume("new", "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: one}", made))
+	s.Eventually("the claim is bound", func(context.Context) (bool, error) { return bound(made, "one"), nil })
+	s.Must("restore", "cancel", "r")
+	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r").Result)
+	var volumes corev1.PersistentVolumeList
+	require.NoError(t, s.Client.List(t.Context(), &volumes))
+	var left []string
+	for i := range volumes.Items {
+		if v := &volumes.Items[i]; v.Spec.StorageClassName == ns {
+			left = append(left, v.Name)
+			require.Equal(t, corev1.VolumeBound, v.Status.Phase)
+		}
+	}
+	require.ElementsMatch(t, []string{ns + "-of-one", ns + "-of-two"}, left)
+	requireNothingLeft(s)
 }
