@@ -110,8 +110,11 @@ func (c cleaner) clean(ctx context.Context, uid string) (left, error) {
 // rehearsalVolume is the annotation of a volume of a rehearsal: the UID of its Restore.
 const rehearsalVolume = velerov1.RehearsalLabel
 
+// boundByControllerAnnotation of a volume says that it was not made for its claim: Kubernetes has chosen it.
+const boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
+
 // volumes makes the volumes that are bound to claims of the rehearsal end with these. A volume that is older than the
-// namespace of its claim was there before, and stays, with its data.
+// namespace of its claim, or was chosen for the claim, was there before, and stays, with its data.
 func (c cleaner) volumes(
 	ctx context.Context, made map[string]*corev1.Namespace, uid string, still *left,
 ) error {
@@ -151,7 +154,8 @@ func (c cleaner) volume(
 	namespace := made[ref.Namespace]
 	before := volume.DeepCopy()
 	policy := corev1.PersistentVolumeReclaimDelete
-	if volume.CreationTimestamp.Before(&namespace.CreationTimestamp) {
+	if volume.CreationTimestamp.Before(&namespace.CreationTimestamp) ||
+		volume.Annotations[boundByControllerAnnotation] != "" {
 		policy = corev1.PersistentVolumeReclaimRetain
 	} else {
 		metav1.SetMetaDataAnnotation(&volume.ObjectMeta, rehearsalVolume, uid)
