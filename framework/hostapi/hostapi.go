@@ -60,6 +60,12 @@ func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
 
+// AsksIfAbsent reports whether IfAbsent has made a context.
+func AsksIfAbsent(ctx context.Context) bool {
+	sent, _ := metadata.FromOutgoingContext(ctx)
+	return len(sent.Get(glue.IfAbsentMetadata)) > 0
+}
+
 // Range is a part of an object that a host asks an ObjectStore for.
 type Range = glue.Range
 

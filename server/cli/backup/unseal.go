@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
@@ -22,63 +23,118 @@ import (
 )
 
 func newUnsealCommand(a *command.App) *cobra.Command {
-	var d runs.Downloads
-	var dir string
+	u := unsealing{App: a}
+	var location string
 	cmd := &cobra.Command{
-		Use:   "unseal NAME",
+		Use:   "unseal [NAME]",
 		Short: "Copy all files of a backup, unsealed, to a directory that is laid out like a bucket",
-		Long: "Copy all files of a backup, unsealed, to a directory that is laid out like a bucket: a copy of the " +
-			"directory in a bucket is a backup for Velero. The server reads the files with the keys of the location, so " +
-			"that this machine needs none; it must have an address for downloads (--download-url). The directory gets all " +
-			"files of the backup or none. Volumes are not copied: their data is in the bucket of the location, encrypted " +
-			"with its own password.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if dir == "" {
+		Long: "Copy all files of a backup, or of all backups of a location, unsealed, to a directory that is laid out like " +
+			"a bucket: a copy of the directory in a bucket has backups for Velero. The server reads the files with the keys " +
+			"of the location, so that this machine needs none; it must have an address for downloads (--download-url). The " +
+			"directory gets all files of a backup or none. Volumes are not copied: their data is in the bucket of the " +
+			"location, encrypted with its own password.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			switch {
+			case u.dir == "":
 				return errors.New("want the directory to copy to, --to DIR")
+			case (len(args) == 1) == (location != ""):
+				return errors.New("want either the name of a backup or a location whose backups to copy, --location NAME")
 			}
-			cluster, err := a.Cluster.Connect()
-			if err != nil {
+			if u.cluster, err = a.Cluster.Connect(); err != nil {
 				return err
+			}
+			if location != "" {
+				return u.all(cmd.Context(), location)
 			}
 			var b velerov1.Backup
-			if err := cluster.Get(cmd.Context(), cluster.Key(args[0]), &b); err != nil {
+			if err := u.cluster.Get(cmd.Context(), u.cluster.Key(args[0]), &b); err != nil {
 				return err
 			}
-			target := filepath.Join(dir, "backups", b.Name)
-			if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-				return cmp.Or(err, fmt.Errorf("%s exists; remove it, or name another directory with --to", target))
-			}
-			if !b.Status.Phase.Terminal() {
-				return fmt.Errorf("backup %s is in phase %s, so its files are not complete yet", b.Name,
-					cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew))
-			}
-			size, err := unseal(cmd.Context(), a, &d, cluster, &b, dir)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Out, "Backup %s has been unsealed to %s (%d bytes)\n", b.Name, target, size)
-			return nil
+			return u.one(cmd.Context(), &b)
 		},
 	}
 	cmd.ValidArgsFunction = getter().Complete(a)
-	d.Add(cmd.Flags(), time.Minute)
-	cmd.Flags().StringVar(&dir, "to", "", "directory to copy to; the files are in DIR/backups/NAME")
+	u.downloads.Add(cmd.Flags(), time.Minute)
+	cmd.Flags().StringVar(&u.dir, "to", "", "directory to copy to; the files are in DIR/backups/NAME")
+	cmd.Flags().StringVar(&location, "location", "", "copy all backups of this location that are not in the directory")
 	return cmd
 }
 
-// unseal copies the files of a backup to DIR/backups/NAME, all or none, and returns their size.
-func unseal(
-	ctx context.Context, a *command.App, d *runs.Downloads, cluster *command.Cluster, b *velerov1.Backup, dir string,
-) (size int64, err error) {
-	file, err := d.File(ctx, cluster, runs.Target{
+// unsealing copies files of backups to a directory.
+type unsealing struct {
+	*command.App
+	downloads runs.Downloads
+	cluster   *command.Cluster
+	dir       string
+}
+
+// one copies a backup that must not be in the directory.
+func (u *unsealing) one(ctx context.Context, b *velerov1.Backup) error {
+	target := filepath.Join(u.dir, "backups", b.Name)
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fmt.Errorf("%s %w; remove it, or name another directory with --to", target, fs.ErrExist))
+	}
+	if !b.Status.Phase.Terminal() {
+		return fmt.Errorf("backup %s is in phase %s, so its files are not complete yet", b.Name,
+			cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew))
+	}
+	size, err := u.copy(ctx, b)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(u.Out, "Backup %s has been unsealed to %s (%d bytes)\n", b.Name, target, size)
+	return nil
+}
+
+// all copies the backups of a location that can be restored and are not in the directory, so that it can be repeated.
+func (u *unsealing) all(ctx context.Context, location string) error {
+	var found velerov1.BackupStorageLocation
+	if err := u.cluster.Get(ctx, u.cluster.Key(location), &found); err != nil {
+		return err
+	}
+	var list velerov1.BackupList
+	if err := u.cluster.List(ctx, &list, client.InNamespace(u.cluster.Namespace)); err != nil {
+		return err
+	}
+	var failed []error
+	copied, there, unfinished := 0, 0, 0
+	for i := range list.Items {
+		b := &list.Items[i]
+		switch phase := b.Status.Phase; {
+		case b.Spec.StorageLocation != location,
+			phase == velerov1.BackupPhaseFailed, phase == velerov1.BackupPhaseFailedValidation:
+			continue
+		case !phase.Terminal():
+			unfinished++
+			continue
+		}
+		switch err := u.one(ctx, b); {
+		case err == nil:
+			copied++
+		case errors.Is(err, fs.ErrExist):
+			there++
+		case ctx.Err() != nil:
+			return err
+		default:
+			failed = append(failed, err)
+		}
+	}
+	fmt.Fprintf(u.Out, "%d backups of location %s have been unsealed, %d were in %s already, %d are not finished, %d have "+
+		"failed\n", copied, location, there, u.dir, unfinished, len(failed))
+	return errors.Join(failed...)
+}
+
+// copy copies the files of a backup to DIR/backups/NAME, all or none, and returns their size.
+func (u *unsealing) copy(ctx context.Context, b *velerov1.Backup) (size int64, err error) {
+	file, err := u.downloads.File(ctx, u.cluster, runs.Target{
 		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: b.Name, Location: b.Spec.StorageLocation,
 		Annotations: map[string]string{velerov1.FileAnnotation: store.AllFiles},
 	})
 	var archive *os.File
 	if err == nil {
 		defer func() { err = errors.Join(err, file.Close()) }()
-		archive, err = fetchArchive(ctx, a, file, b.Name)
+		archive, err = fetchArchive(ctx, u.App, file, b.Name)
 	}
 	if errors.Is(err, runs.ErrNoFile) {
 		return 0, fmt.Errorf("the object storage has no files of backup %s, or the server is older than this program", b.Name)
@@ -87,7 +143,7 @@ func unseal(
 		return 0, err
 	}
 	defer func() { _ = archive.Close() }() // a temporary file
-	partial := filepath.Join(dir, ".unseal-"+b.Name)
+	partial := filepath.Join(u.dir, ".unseal-"+b.Name)
 	if err := os.RemoveAll(partial); err != nil { // of one that was killed
 		return 0, err
 	}
@@ -98,10 +154,10 @@ func unseal(
 	if size, err = unpack(archive, b.Name, partial); err != nil {
 		return 0, fmt.Errorf("unseal backup %s: %w", b.Name, err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "backups"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(u.dir, "backups"), 0o700); err != nil {
 		return 0, err
 	}
-	return size, os.Rename(partial, filepath.Join(dir, "backups", b.Name))
+	return size, os.Rename(partial, filepath.Join(u.dir, "backups", b.Name))
 }
 
 // fetchArchive downloads the files of a backup to a temporary file.

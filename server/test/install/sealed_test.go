@@ -246,6 +246,23 @@ func TestAcceptTrust_UnsealedForVelero(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "nothing but backups/")
+
+	s.BeginBackup("later")
+	s.AwaitBackup("later", velerov1.BackupPhaseCompleted)
+	whole := t.TempDir()
+	for range 2 {
+		out += s.Must("backup", "unseal", "--location", "default", "--to", whole, "--timeout", "5m")
+	}
+	require.Contains(t, out, "2 backups of location default have been unsealed, 0 were in "+whole+" already")
+	require.Contains(t, out, "0 backups of location default have been unsealed, 2 were in "+whole+" already")
+	for _, name := range []string{"b", "later"} {
+		require.FileExists(t, filepath.Join(whole, "backups", name, "velero-backup.json"))
+	}
+	_, errs, err = s.Run("backup", "unseal", "b", "--location", "default", "--to", whole)
+	require.Error(t, err)
+	require.Contains(t, errs, "want either the name of a backup or a location")
+	require.NoError(t, s.Client.Delete(t.Context(), s.Named("later")))
+	s.AwaitGone(new(velerov1.Backup), "later")
 	server.Kill()
 
 	bucket := s.Cluster.NewBucket(t, "plain")

@@ -62,9 +62,17 @@ const (
 	// ExpiredAnnotation has when a backup has expired. It marks a DeleteBackupRequest of the server itself.
 	ExpiredAnnotation = "cleat.dev/expired"
 
-	// FilesAnnotation of a Backup has the digests of those of its files by which it is deleted, as the server has stored
-	// them. What files name that somebody else has written is not deleted outside of the bucket.
+	// FilesAnnotation of a Backup has the digests and sizes of its files, as the server has stored them. What files name
+	// that somebody else has written is not deleted outside of the bucket.
 	FilesAnnotation = "cleat.dev/files"
+
+	// WriteOnceAnnotation of a BackupStorageLocation, with the value "true", says that each key of its bucket can be
+	// written only once.
+	WriteOnceAnnotation = "cleat.dev/write-once"
+
+	// StagedAnnotation of a Backup that is not final has the number of the attempt whose files are staged beside their
+	// keys, because its location writes each key once.
+	StagedAnnotation = "cleat.dev/staged"
 
 	// OperationsAnnotation of a Backup or Restore has the digest of its asynchronous operations. Others are not followed.
 	OperationsAnnotation = "cleat.dev/operations-digest"

@@ -55,6 +55,9 @@ func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocat
 		return nil, err
 	}
 	opened := store.New(objects, config["bucket"], config["prefix"])
+	if WritesOnce(location) {
+		opened = opened.Once()
+	}
 	opened.Warn = func(message string) { o.warnings.add(location, message) }
 	return opened, nil
 }

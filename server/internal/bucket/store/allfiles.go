@@ -32,7 +32,9 @@ func (s *Store) allFiles(ctx context.Context, backup string) (io.ReadCloser, err
 		return nil, err
 	}
 	metadata := s.layout.metadata(backup)
-	others := slices.DeleteFunc(keys, func(key string) bool { return key == metadata || strings.HasSuffix(key, "/") })
+	others := slices.DeleteFunc(keys, func(key string) bool {
+		return key == metadata || strings.HasSuffix(key, "/") || s.isVersion(backup, key)
+	})
 	if found, err := s.exists(ctx, metadata); err != nil || !found {
 		return nil, errors.Join(err, fmt.Errorf("%s in bucket %q: %w", metadata, s.bucket, ErrNotFound))
 	}

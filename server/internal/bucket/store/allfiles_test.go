@@ -31,6 +31,8 @@ func TestAllFilesOfABackup(t *testing.T) {
 		m.set("p/"+key, content)
 	}
 	m.set("p/backups/c/velero-backup.json", "{}")
+	m.set("p/backups/b/staged/u/1/b.tar.gz/000001", "of the run")
+	m.set("p/backups/b/rewritten/b-logs.gz/000001", "of the bucket")
 	body, err := s.Download(t.Context(), allFilesOf("b"))
 	require.NoError(t, err)
 	content, err := io.ReadAll(body)

@@ -50,6 +50,12 @@ func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) e
 	if uid == "" {
 		return fmt.Errorf("remove what is left of backup %q: its uid is empty, want the metadata.uid of the Backup", name)
 	}
+	if s.final != nil {
+		if err := s.final.removeStage(ctx, name, uid); err != nil {
+			return err
+		}
+		return s.final.RemovePartial(ctx, name, uid)
+	}
 	owner, err := s.BackupUID(ctx, name)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
@@ -60,6 +66,12 @@ func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) e
 
 // RemoveTraces is RemovePartial for a backup that was deleted: the log goes too.
 func (s *Store) RemoveTraces(ctx context.Context, name string, uid types.UID) error {
+	if s.final != nil {
+		if err := s.final.removeStage(ctx, name, uid); err != nil {
+			return err
+		}
+		return s.final.RemoveTraces(ctx, name, uid)
+	}
 	if err := s.RemovePartial(ctx, name, uid); err != nil {
 		return err
 	}

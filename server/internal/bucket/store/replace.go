@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 )
 
@@ -15,28 +13,28 @@ import (
 // returns ErrNotFound if there is no archive.
 //
 // An object store that repeats a failed call calls rewrite again, with the archive that is stored by then. If it is the
-// new archive, rewrite must leave it unchanged. ReplaceBackupContents returns the digest of the new archive.
+// new archive, rewrite must leave it unchanged.
 func (s *Store) ReplaceBackupContents(
 	ctx context.Context, name string, rewrite func(ctx context.Context, from io.Reader, to io.Writer) error,
-) (digest string, err error) {
+) error {
 	if err := checkName(name); err != nil {
-		return "", err
+		return err
 	}
 	key := s.layout.contents(name)
 	body := &rewriting{ctx: ctx, open: func(ctx context.Context) (io.ReadCloser, error) { return s.open(ctx, key) },
 		rewrite: rewrite}
 	if err := body.begin(); err != nil {
-		return "", err
+		return err
 	}
-	err = s.objects.PutObject(ctx, s.bucket, key, body)
+	err := s.objects.PutObject(ctx, s.bucket, key, body)
 	body.stop()
 	if err == nil && !body.sawEnd {
 		err = errShortTaken
 	}
 	if err != nil {
-		return "", fmt.Errorf("replace %s in bucket %q: %w", key, s.bucket, err)
+		return fmt.Errorf("replace %s in bucket %q: %w", key, s.bucket, err)
 	}
-	return encodeSum(body.sum), nil
+	return nil
 }
 
 // rewriting is the new archive while it is made of the old one. It is read by one goroutine at a time.
@@ -49,7 +47,6 @@ type rewriting struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when rewrite has returned
 	sawEnd bool          // the reader has, since it has last begun
-	sum    hash.Hash     // of the bytes read since then
 }
 
 // begin opens the old archive and starts to rewrite it.
@@ -61,7 +58,7 @@ func (r *rewriting) begin() error {
 		return err
 	}
 	out, to := io.Pipe()
-	r.out, r.cancel, r.ended, r.sawEnd, r.sum = out, cancel, make(chan struct{}), false, sha256.New()
+	r.out, r.cancel, r.ended, r.sawEnd = out, cancel, make(chan struct{}), false
 	go func() {
 		defer close(r.ended)
 		err := r.rewrite(ctx, from, to)
@@ -90,7 +87,6 @@ func (r *rewriting) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := r.out.Read(p)
-	r.sum.Write(p[:n]) // has no errors
 	r.sawEnd = r.sawEnd || errors.Is(err, io.EOF)
 	return n, err
 }

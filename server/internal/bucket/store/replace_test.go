@@ -44,7 +44,7 @@ func TestArchiveIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			objects := stored("a\nb\nc\n")
-			_, err := store.New(wrap(objects), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
+			err := store.New(wrap(objects), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
 			require.NoError(t, err)
 			require.Equal(t, "A\nB\nC\n", objects.content("backups/b1/b1.tar.gz"))
 		})
@@ -91,14 +91,14 @@ func TestArchiveStaysIfItCannotBeReplaced(t *testing.T) {
 			if rewrite == nil {
 				rewrite = upper
 			}
-			_, err := store.New(used, "bucket", "").ReplaceBackupContents(t.Context(), "b1", rewrite)
+			err := store.New(used, "bucket", "").ReplaceBackupContents(t.Context(), "b1", rewrite)
 			require.ErrorContains(t, err, test.want)
 			require.Equal(t, "old\n", objects.content("backups/b1/b1.tar.gz"))
 		})
 	}
-	_, err := store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
+	err := store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "b1", upper)
 	require.ErrorIs(t, err, store.ErrNotFound)
-	_, err = store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "../b1", upper)
+	err = store.New(newMemory(), "bucket", "").ReplaceBackupContents(t.Context(), "../b1", upper)
 	require.ErrorContains(t, err, "cannot be the name")
 }
 
@@ -111,7 +111,7 @@ func TestReplacementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	objects := stored("old\n")
-	_, err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1",
+	err := store.New(objects, "bucket", "").ReplaceBackupContents(ctx, "b1",
 		func(ctx context.Context, _ io.Reader, _ io.Writer) error {
 			cancel()
 			<-ctx.Done()

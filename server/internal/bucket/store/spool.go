@@ -1,10 +1,8 @@
 package store
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"sync"
@@ -19,7 +17,6 @@ type spool struct {
 	mu       sync.Mutex
 	changed  *sync.Cond // size, finished or failure
 	size     int64
-	sum      hash.Hash // of the written bytes
 	finished bool
 	failure  error
 	offset   int64 // of the reader
@@ -34,7 +31,7 @@ func newSpool(dir string) (*spool, error) {
 		return nil, fmt.Errorf("make a temporary file for the archive, see --scratch-dir: %w", err)
 	}
 	_ = os.Remove(file.Name()) // fails on systems that keep open files; close removes it there
-	s := &spool{file: file, sum: sha256.New()}
+	s := &spool{file: file}
 	s.changed = sync.NewCond(&s.mu)
 	return s, nil
 }
@@ -46,7 +43,6 @@ func (s *spool) Write(p []byte) (int, error) {
 	}
 	n, err := s.file.Write(p)
 	s.mu.Lock()
-	s.sum.Write(p[:n]) // has no errors
 	s.size += int64(n)
 	s.changed.Broadcast()
 	s.mu.Unlock()
@@ -106,13 +102,6 @@ func (s *spool) written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
-}
-
-// digest returns the digest of the written bytes.
-func (s *spool) digest() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return encodeSum(s.sum)
 }
 
 // finish lets the reader see the end.

@@ -41,6 +41,7 @@ type Store struct {
 	objects objectstore.Store
 	bucket  string
 	layout  layout
+	final   *Store // where the files go that are staged here; nil if they are not staged
 }
 
 // New returns the location at prefix in bucket. Slashes around prefix are ignored.
@@ -52,6 +53,9 @@ func New(objects objectstore.Store, bucket, prefix string) *Store {
 func (s *Store) With(wrap func(objectstore.Store) objectstore.Store) *Store {
 	wrapped := *s
 	wrapped.objects = wrap(s.objects)
+	if s.final != nil {
+		wrapped.final = s.final.With(wrap)
+	}
 	return &wrapped
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. All but Metadata are
@@ -42,7 +40,7 @@ type Upload struct {
 	done   chan struct{} // closed when the object store has finished reading the archive
 	err    error         // of the object store; set before done is closed
 
-	digests Digests // set by commit
+	record *Record
 
 	mu    sync.Mutex
 	ended bool
@@ -66,7 +64,8 @@ func (s *Store) BeginBackup(ctx context.Context, name, dir string) (*Upload, err
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	u := &Upload{store: s, name: name, cancel: cancel, body: body, done: make(chan struct{})}
+	recording, record := s.Recording(name)
+	u := &Upload{store: recording, record: record, name: name, cancel: cancel, body: body, done: make(chan struct{})}
 	go u.stream(ctx)
 	return u, nil
 }
@@ -94,8 +93,13 @@ func (u *Upload) Contents() io.Writer { return u.body }
 // ArchiveSize returns the size of the archive as far as it is written.
 func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 
-// Digests returns the digests of the archive and of the list of snapshots after Commit.
-func (u *Upload) Digests() Digests { return u.digests }
+// Tally returns the sums of the files that the upload has stored, except for velero-backup.json, which is written again
+// when the backup is final.
+func (u *Upload) Tally() Tally {
+	files := u.record.Tally()
+	delete(files, metadataFile)
+	return files
+}
 
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is
 // stored at the same time. If storing anything but the log fails, Commit removes everything that it stored except the
@@ -147,14 +151,6 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 	}
 	if u.err != nil {
 		return u.err
-	}
-	u.digests = Digests{velerov1.DownloadTargetKindBackupContents: u.body.digest()}
-	if artifacts.VolumeSnapshots != nil {
-		digest, err := digestOf(artifacts.VolumeSnapshots)
-		if err != nil {
-			return err
-		}
-		u.digests[velerov1.DownloadTargetKindBackupVolumeSnapshots] = digest
 	}
 	if err := s.putAll(ctx, artifacts.rest(l, u.name)); err != nil {
 		return err
@@ -212,14 +208,18 @@ func (u *Upload) Abort(ctx context.Context, log io.ReadSeeker, metadata []byte) 
 	if err := u.store.mustNotExist(ctx, u.name); err != nil {
 		return err
 	}
+	to := u.store
+	if to.final != nil { // nothing else of it will be published
+		to = to.final
+	}
 	var logErr error
 	if log != nil {
-		logErr = u.store.put(ctx, u.store.layout.log(u.name), log)
+		logErr = to.put(ctx, to.layout.log(u.name), log)
 	}
 	if metadata == nil {
 		return logErr
 	}
-	return errors.Join(logErr, u.store.PutBackupMetadata(ctx, u.name, metadata))
+	return errors.Join(logErr, to.PutBackupMetadata(ctx, u.name, metadata))
 }
 
 // Leave ends the upload and changes nothing in the bucket: the files of that name are of another upload.
@@ -267,6 +267,11 @@ func withCleanup(cause, cleanup error) error {
 
 // mustNotExist returns ErrBackupExists if there is a backup of that name.
 func (s *Store) mustNotExist(ctx context.Context, name string) error {
+	if s.final != nil {
+		if err := s.final.mustNotExist(ctx, name); err != nil {
+			return err
+		}
+	}
 	switch exists, err := s.BackupExists(ctx, name); {
 	case err != nil:
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	bucket "github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
@@ -262,6 +264,10 @@ func (r *Controller) start(
 		}
 		claim.Set(b)
 		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, "") // nothing is stored yet
+		delete(b.Annotations, velerov1.StagedAnnotation)
+		if bucket.WritesOnce(location) {
+			metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.StagedAnnotation, strconv.Itoa(claim.Attempt))
+		}
 		b.Status.StartTimestamp, b.Status.Progress = run.Timestamp(r.Now()), nil
 		run.CountOperationsOfBackup(b, operation.Counts{})
 		return nil

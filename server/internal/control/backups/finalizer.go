@@ -41,6 +41,8 @@ type Finalizer struct {
 	References *reference.Table
 	Logs       *run.Logs
 	Metrics    *metrics.Metrics
+	// Sign stores the checksums of the files of a backup, before the last one, metadata, is stored. It may be nil.
+	Sign func(ctx context.Context, objects *store.Store, b *velerov1.Backup, files store.Tally, metadata []byte) error
 	// StoreOutage is how long a backup waits for an object store that answers but refuses its last files.
 	StoreOutage time.Duration
 	Log         hclog.Logger
@@ -142,7 +144,12 @@ func (r *Finalizer) finalize(
 		status.CompletionTimestamp = run.Timestamp(r.Now())
 	}
 	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
-	if err := panics.Catch(log, func() error { return r.store(ctx, b, &status) }); err != nil {
+	var files store.Tally
+	err := panics.Catch(log, func() (err error) {
+		files, err = r.store(ctx, b, &status, log)
+		return err
+	})
+	if err != nil {
 		err = fmt.Errorf("finalize the backup: %w", err)
 		if err := r.endAnyway(ctx, b, err); err != nil {
 			return err
@@ -150,8 +157,12 @@ func (r *Finalizer) finalize(
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 		status.FailureReason = err.Error()
 	}
-	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		end(b, status)
+		files.Note(b)
+		if files.IsFinal() {
+			delete(b.Annotations, velerov1.StagedAnnotation)
+		}
 		return nil
 	})
 	if err == nil || run.Superseded(err) {
@@ -190,71 +201,160 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	}
 }
 
-// store completes the files of the backup, its log last.
-func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus) error {
+// store completes the files of the backup and returns their sums. If the files are staged, it publishes them.
+func (r *Finalizer) store(
+	ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus, log hclog.Logger,
+) (files store.Tally, err error) {
 	objects, err := locationOf(ctx, r.Cluster, r.Stores, b)
-	if err != nil {
-		return err
-	}
-	if err := mustOwn(ctx, b, objects); err != nil {
-		return err
-	}
-	late := r.Logs.Late(operation.OfBackup, b)
-	if err := r.settle(ctx, b, objects, status, late.Logger()); err != nil {
-		return err
-	}
-	return run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog)
-}
-
-// settle refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt
-// writes the same, also that of a server that was stopped and goes on.
-func (r *Finalizer) settle(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, status *velerov1.BackupStatus, log hclog.Logger,
-) error {
-	operations, err := r.operations(ctx, b, objects)
-	if err != nil {
-		return err
-	}
-	status.CSIVolumeSnapshotsCompleted = r.Volumes.CompletedCSI(operations)
-	csi := r.Volumes.TakesCSI(operations)
-	if csi {
-		switch done, err := stored(ctx, b, objects); {
-		case err != nil:
-			return err
-		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
-			*status = *done
-			return r.Volumes.Keep(ctx, b.UID)
-		}
-	}
-	if err := r.Volumes.Settle(ctx, b, objects, operations, log); err != nil {
-		return err
-	}
-	if err := r.refresh(ctx, b, objects, operations, status, log); err != nil {
-		return err
-	}
-	ended := b.DeepCopy()
-	end(ended, *status)
-	metadata, err := encodeBackup(ended)
-	if err != nil {
-		return err
-	}
-	if err := objects.PutBackupMetadata(ctx, b.Name, metadata); err != nil || !csi {
-		return err
-	}
-	return r.Volumes.Keep(ctx, b.UID)
-}
-
-// stored returns the status of a backup in the bucket if it is final, and otherwise nil.
-func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*velerov1.BackupStatus, error) {
-	metadata, err := objects.BackupMetadata(ctx, b.Name)
 	if err != nil {
 		return nil, err
 	}
+	if !objects.IsStaged() {
+		return r.settle(ctx, b, objects, status)
+	}
+	if files = store.TallyOf(b); !files.IsFinal() {
+		if files, err = r.settle(ctx, b, objects, status); err != nil {
+			return nil, err
+		}
+		// From here on the files are what they are, whoever publishes them.
+		err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+			files.Note(b)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, r.publish(ctx, b, objects, files, status, log)
+}
+
+// settle completes the files of the backup: what its operations have changed, its log, and velero-backup.json with the
+// backup in its final status as the last one. Each attempt writes the same, also that of a server that was stopped and
+// goes on.
+func (r *Finalizer) settle(
+	ctx context.Context, b *velerov1.Backup, opened *store.Store, status *velerov1.BackupStatus,
+) (store.Tally, error) {
+	objects, record := opened.Recording(b.Name)
+	if err := mustOwn(ctx, b, objects); err != nil {
+		return nil, err
+	}
+	operations, err := r.operations(ctx, b, objects)
+	if err != nil {
+		return nil, err
+	}
+	late := r.Logs.Late(operation.OfBackup, b)
+	status.CSIVolumeSnapshotsCompleted = r.Volumes.CompletedCSI(operations)
+	csi := r.Volumes.TakesCSI(operations)
+	if csi {
+		switch done, sum, err := stored(ctx, b, objects); {
+		case err != nil:
+			return nil, err
+		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
+			*status = *done
+			if err := r.Volumes.Keep(ctx, b.UID); err != nil {
+				return nil, err
+			}
+			files, err := r.confirm(ctx, b, objects, record)
+			return files.With(sum), err
+		}
+	}
+	if err := r.Volumes.Settle(ctx, b, objects, operations, late.Logger()); err != nil {
+		return nil, err
+	}
+	if err := r.refresh(ctx, b, objects, operations, status, late.Logger()); err != nil {
+		return nil, err
+	}
+	if err := run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog); err != nil {
+		return nil, err
+	}
+	files, err := r.confirm(ctx, b, objects, record)
+	if err != nil {
+		return nil, err
+	}
+	ended := b.DeepCopy()
+	end(ended, *status)
+	delete(ended.Annotations, velerov1.StagedAnnotation)
+	files.Note(ended)
+	metadata, err := encodeBackup(ended)
+	if err != nil {
+		return nil, err
+	}
+	if _, own := b.Annotations[velerov1.FilesAnnotation]; own && r.Sign != nil {
+		if err := r.Sign(ctx, objects, ended, files, metadata); err != nil {
+			return nil, err
+		}
+	}
+	if err := objects.PutBackupMetadata(ctx, b.Name, metadata); err != nil {
+		return nil, err
+	}
+	if csi {
+		err = r.Volumes.Keep(ctx, b.UID)
+	}
+	return files.With(record.Tally()), err
+}
+
+// confirm returns the sums of the files that are stored. What was stored while the backup waited for its operations is
+// read again, because a server that was killed has not noted its last writes.
+func (r *Finalizer) confirm(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, record *store.Record,
+) (store.Tally, error) {
+	stored := record.Tally()
+	files := store.TallyOf(b).With(stored)
+	if b.Status.BackupItemOperationsAttempted == 0 {
+		return files, nil
+	}
+	for _, name := range store.WrittenWhileWaiting(b.Name) {
+		if _, known := stored[name]; known {
+			continue
+		}
+		switch sum, err := objects.SumOf(ctx, b.Name, name); {
+		case errors.Is(err, store.ErrNotFound):
+			delete(files, name)
+		case err != nil:
+			return nil, err
+		default:
+			files[name] = sum
+		}
+	}
+	return files, nil
+}
+
+// publish publishes the staged files of a backup, which files has the sums of, and removes the stage.
+func (r *Finalizer) publish(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, files store.Tally, status *velerov1.BackupStatus,
+	log hclog.Logger,
+) error {
+	if err := objects.Publish(ctx, b.Name, files); err != nil {
+		return err
+	}
+	published, err := objects.Published().BackupMetadata(ctx, b.Name)
+	if err != nil {
+		return err
+	}
+	var final velerov1.Backup
+	if err := store.DecodeMetadata(published, &final); err != nil {
+		return err
+	}
+	*status = final.Status
+	if err := objects.Unstage(ctx, b); err != nil {
+		log.Warn("the staged files of the backup stay, because they cannot be deleted", "error", err)
+	}
+	return nil
+}
+
+// stored returns the status of a backup in the bucket if it is final, and otherwise nil, and the sum of the file.
+func stored(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store,
+) (*velerov1.BackupStatus, store.Tally, error) {
+	metadata, err := objects.BackupMetadata(ctx, b.Name)
+	if err != nil {
+		return nil, nil, err
+	}
 	var found velerov1.Backup
 	if err := store.DecodeMetadata(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
-		return nil, nil //nolint:nilerr // a damaged file is replaced
+		return nil, nil, nil //nolint:nilerr // a damaged file is replaced
 	}
-	return &found.Status, nil
+	return &found.Status, store.MetadataTally(metadata), nil
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

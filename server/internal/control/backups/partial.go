@@ -47,10 +47,15 @@ func mustOwn(ctx context.Context, b *velerov1.Backup, objects *store.Store) erro
 	return nil
 }
 
+// locationOf opens the location of a backup, as its files are found in it.
 func locationOf(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) (*store.Store, error) {
 	location, err := c.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
 		return nil, err
 	}
-	return stores.Open(ctx, location)
+	objects, err := stores.Open(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	return objects.Of(b), nil
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-hclog"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	document "github.com/cleat-dev/cleat/framework/manifest"
@@ -77,11 +75,7 @@ func (r *Finalizer) refresh(
 		}
 	}()
 	if refreshed.Changed() {
-		digest, err := objects.ReplaceBackupContents(ctx, b.Name, refreshed.Rewrite)
-		if err != nil {
-			return err
-		}
-		if err := r.noteContents(ctx, b, digest); err != nil {
+		if err := objects.ReplaceBackupContents(ctx, b.Name, refreshed.Rewrite); err != nil {
 			return err
 		}
 	}
@@ -92,22 +86,6 @@ func (r *Finalizer) refresh(
 	}
 	refreshed.Result.Results.Merge(described)
 	return r.addRefreshed(ctx, b, objects, refreshed, status)
-}
-
-// noteContents notes in the Backup the digest of its new archive. A Backup of another kind of server has no such
-// digests.
-func (r *Finalizer) noteContents(ctx context.Context, b *velerov1.Backup, digest string) error {
-	digests := store.ParseDigests(b.Annotations[velerov1.FilesAnnotation])
-	if len(digests) == 0 {
-		return nil
-	}
-	digests[velerov1.DownloadTargetKindBackupContents] = digest
-	before := b.DeepCopy()
-	metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, digests.String())
-	if err := r.Patch(ctx, b, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write annotation %s of the backup: %w", velerov1.FilesAnnotation, err)
-	}
-	return nil
 }
 
 // describeAgain has the manifest writers describe the backup as its archive is now. It returns their failures. What the

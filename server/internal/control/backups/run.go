@@ -75,14 +75,14 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	if err != nil {
 		return w.failed(err)
 	}
-	return withDigests(end, upload.Digests())
+	return withTally(end, upload.Tally())
 }
 
-// withDigests adds the digests of the files to the change of status that follows.
-func withDigests(end func(*velerov1.Backup), digests store.Digests) func(*velerov1.Backup) {
+// withTally adds the sums of the files to the change of status that follows.
+func withTally(end func(*velerov1.Backup), files store.Tally) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		end(b)
-		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, digests.String())
+		files.Note(b)
 	}
 }
 
@@ -94,10 +94,11 @@ func (w *work) follow() *run.Progress[velerov1.Backup] {
 // begin opens the object storage, removes what an attempt before has left, and begins the upload.
 func (w *work) begin() (*store.Upload, error) {
 	log := w.log.Logger()
-	objects, err := w.patient(log).Open(w.run.Ctx, w.location)
+	opened, err := w.patient(log).Open(w.run.Ctx, w.location)
 	if err != nil {
 		return nil, err
 	}
+	objects := opened.Of(w.backup)
 	attempt := run.ClaimOf(w.backup).Attempt
 	if attempt > 1 {
 		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)

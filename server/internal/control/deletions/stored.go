@@ -28,10 +28,11 @@ func (r *Controller) deleteStored(
 	ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger,
 ) error {
 	backup := record.backup
-	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
+	opened, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
 	if err != nil {
 		return err
 	}
+	objects := opened.Of(backup)
 	stored := new(velerov1.Backup) // without a phase if there is none
 	metadata, err := objects.BackupMetadata(ctx, backup.Name)
 	switch {
@@ -72,7 +73,7 @@ func (r *Controller) deleteStored(
 		return err
 	}
 	r.reportKept(record, log)
-	return objects.DeleteBackup(ctx, backup.Name)
+	return opened.DeleteBackup(ctx, backup.Name)
 }
 
 // decide reports whether a user has decided what becomes of what is not proven, and the cache did not have that yet.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,10 +50,11 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 		return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s is currently in read-only mode",
 			location.Name))
 	}
-	objects, err := r.Stores.Open(ctx, location)
+	opened, err := r.Stores.Open(ctx, location)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	objects, record := opened.Of(b).Recording(b.Name)
 	if r.Monitor.Group(b.UID) == nil { // the operations were not loaded yet
 		switch uid, err := objects.BackupUID(ctx, b.Name); {
 		case errors.Is(err, store.ErrNotFound) || err == nil && uid != "" && uid != b.UID:
@@ -75,12 +77,31 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 		},
 		counted: run.OperationsOfBackup(b),
 	}
-	return r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
+	again, err := r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
 		return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 			setBackup(b, all)
+			record.Tally().Note(b)
 			return nil
 		})
-	}, func(ctx context.Context, all []operation.Operation, errs int) error { return r.end(ctx, b, all, errs) })
+	}, func(ctx context.Context, all []operation.Operation, errs int) error {
+		return r.end(ctx, b, all, errs, record.Tally())
+	})
+	if err != nil {
+		return again, err
+	}
+	return again, r.note(ctx, b, record.Tally())
+}
+
+// note notes the sums of files that were stored, unless they are noted already.
+func (r *Backups) note(ctx context.Context, b *velerov1.Backup, stored store.Tally) error {
+	noted := store.TallyOf(b)
+	if maps.Equal(noted, noted.With(stored)) {
+		return nil
+	}
+	return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		stored.Note(b)
+		return nil
+	})
 }
 
 // setBackup writes the counts, and the namespaces that are taken, into the status.
@@ -91,7 +112,9 @@ func setBackup(b *velerov1.Backup, all []operation.Operation) {
 }
 
 // end moves a backup on to Finalizing.
-func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.Operation, errs int) error {
+func (r *Backups) end(
+	ctx context.Context, b *velerov1.Backup, all []operation.Operation, errs int, stored store.Tally,
+) error {
 	uid, now := b.UID, run.Timestamp(r.Now())
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		partially := errs > 0 || b.Status.Phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
@@ -105,6 +128,7 @@ func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.O
 		}
 		b.Status.CompletionTimestamp = now
 		queue.Occupy(b, nil)
+		stored.Note(b)
 		return nil
 	})
 	if err == nil || run.Superseded(err) {

@@ -134,7 +134,9 @@ func (r *Leftovers) backupState(ctx context.Context, b *velerov1.Backup) (state,
 	if err != nil {
 		return 0, nil, err
 	}
-	return now, &files{objects: objects, name: b.Name, operations: velerov1.DownloadTargetKindBackupItemOperations}, nil
+	return now, &files{
+		objects: objects.Of(b), name: b.Name, operations: velerov1.DownloadTargetKindBackupItemOperations,
+	}, nil
 }
 
 func queueOrRun(phase velerov1.BackupPhase) bool {

@@ -54,5 +54,9 @@ func openTarget(
 	if err := get("backup storage location", backup.Spec.StorageLocation, &location); err != nil {
 		return nil, err
 	}
-	return stores.Open(ctx, &location)
+	objects, err := stores.Open(ctx, &location)
+	if err != nil {
+		return nil, err
+	}
+	return objects.Of(&backup), nil
 }

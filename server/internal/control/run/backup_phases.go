@@ -62,7 +62,10 @@ func backupTransitions() []backupTransition {
 		{waitingPartial, finalPartial, BackupOperationsController},
 		{waitingPartial, partial, BackupOperationsController},
 
-		// The end. A Finalizing backup whose location was deleted ends PartiallyFailed, too.
+		// The end. A Finalizing backup whose location was deleted ends PartiallyFailed, too. The sums of staged files are
+		// noted before they are published.
+		{finalizing, finalizing, BackupFinalizerController},
+		{finalPartial, finalPartial, BackupFinalizerController},
 		{finalizing, completed, BackupFinalizerController},
 		{finalizing, partial, BackupFinalizerController},
 		{finalPartial, partial, BackupFinalizerController},

@@ -63,12 +63,12 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || left == nil {
 		return ctrl.Result{}, err
 	}
-	phase, err := r.phase(ctx, left.Backup, uid)
-	if err != nil || phase == velerov1.BackupPhaseInProgress {
-		return ctrl.Result{}, err
+	b, err := r.backup(ctx, left.Backup, uid)
+	if err != nil || b != nil && run.BackupPhase(b) == velerov1.BackupPhaseInProgress {
+		return ctrl.Result{}, err // its run goes on, or is taken up again
 	}
-	open := func(ctx context.Context) (*store.Store, error) { return r.open(ctx, left, uid) }
-	return ctrl.Result{}, r.Volumes.HandOver(ctx, left, phase == "" || phase.Terminal(), open, r.Log)
+	open := func(ctx context.Context) (*store.Store, error) { return r.open(ctx, left, uid, b) }
+	return ctrl.Result{}, r.Volumes.HandOver(ctx, left, b == nil || run.BackupPhase(b).Terminal(), open, r.Log)
 }
 
 // hasRecords reports whether the cache knows records of a backup. It may know them late: then an event follows.
@@ -79,24 +79,25 @@ func (r *Controller) hasRecords(ctx context.Context, uid types.UID) (bool, error
 	return len(list.Items) > 0, err
 }
 
-// phase returns the phase of a backup, "" if it was deleted. InProgress means that its run goes on, or is taken up
-// again.
-func (r *Controller) phase(
+// backup returns a backup; nil if it was deleted.
+func (r *Controller) backup(
 	ctx context.Context, name types.NamespacedName, uid types.UID,
-) (velerov1.BackupPhase, error) {
+) (*velerov1.Backup, error) {
 	var b velerov1.Backup
 	err := r.Live.Get(ctx, name, &b)
 	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get backup %s: %w", name.Name, err)
+		return nil, fmt.Errorf("get backup %s: %w", name.Name, err)
 	}
 	if err != nil || b.UID != uid || b.DeletionTimestamp != nil {
-		return "", nil
+		return nil, nil
 	}
-	return run.BackupPhase(&b), nil
+	return &b, nil
 }
 
-// open opens the storage location of a backup.
-func (r *Controller) open(ctx context.Context, left *volumes.Leftovers, uid types.UID) (*store.Store, error) {
+// open opens the storage location of a backup, which is b unless it was deleted.
+func (r *Controller) open(
+	ctx context.Context, left *volumes.Leftovers, uid types.UID, b *velerov1.Backup,
+) (*store.Store, error) {
 	location, err := r.GetLocation(ctx, left.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
 		return nil, fmt.Errorf("whether backup %s has snapshots that its run has left is not known: %w; create the "+
@@ -106,5 +107,9 @@ func (r *Controller) open(ctx context.Context, left *volumes.Leftovers, uid type
 	if err != nil {
 		return nil, err
 	}
-	return r.Stores.Open(ctx, location)
+	objects, err := r.Stores.Open(ctx, location)
+	if err != nil || b == nil {
+		return objects, err
+	}
+	return objects.Of(b), nil
 }

@@ -4,41 +4,13 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
-
-// Digests are the SHA-256 sums of stored files of a backup. The copy in the cluster shows later whether a file was
-// changed.
-type Digests map[velerov1.DownloadTargetKind]string
-
-// String returns the digests as the value of an annotation.
-func (d Digests) String() string {
-	pairs := make([]string, 0, len(d))
-	for _, kind := range slices.Sorted(maps.Keys(d)) {
-		pairs = append(pairs, string(kind)+"="+d[kind])
-	}
-	return strings.Join(pairs, ",")
-}
-
-// ParseDigests returns the digests in the value of an annotation. It ignores everything else.
-func ParseDigests(text string) Digests {
-	found := Digests{}
-	for pair := range strings.SplitSeq(text, ",") {
-		if kind, digest, ok := strings.Cut(pair, "="); ok && digest != "" {
-			found[velerov1.DownloadTargetKind(kind)] = digest
-		}
-	}
-	return found
-}
 
 // Hashed is a stored file that is hashed while it is read.
 type Hashed struct {
@@ -72,18 +44,6 @@ func (h *Hashed) Digest() (string, error) {
 		return "", fmt.Errorf("read the rest of a file for its digest: %w", err)
 	}
 	return encodeSum(h.sum), nil
-}
-
-func encodeSum(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
-
-// digestOf returns the digest of a file that is about to be stored.
-func digestOf(content io.ReadSeeker) (string, error) {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, content); err != nil {
-		return "", err
-	}
-	_, err := content.Seek(0, io.SeekStart)
-	return encodeSum(sum), err
 }
 
 // DecodeHashedList is DecodeList with the digest of the file, "" if there is none.

@@ -1,0 +1,148 @@
+package operations_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/site"
+)
+
+// strictBucket lets each key of a site's bucket be written once, also after it was deleted. If conditional is set, it
+// refuses writes without the condition that the key is absent.
+type strictBucket struct {
+	s           *site.Site
+	conditional bool
+
+	mu      sync.Mutex
+	gone    map[string]bool
+	refused []string
+}
+
+// answer implements site.Gate.Answer.
+func (b *strictBucket) answer(w http.ResponseWriter, r *http.Request) bool {
+	key, ours := strings.CutPrefix(r.URL.Path, "/"+filepath.Base(b.s.BucketDir)+"/")
+	if !ours || r.Method != http.MethodPut && r.Method != http.MethodDelete {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.Method == http.MethodDelete {
+		b.gone[key] = true
+		return false
+	}
+	_, err := os.Stat(filepath.Join(b.s.BucketDir, key))
+	condition := r.Header.Get("If-None-Match") == "*"
+	if (condition || err != nil && !b.conditional) && !b.gone[key] {
+		return false
+	}
+	b.refused = append(b.refused, key)
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write([]byte(`<Error><Code>AccessDenied</Code><Message>this key was written</Message></Error>`))
+	return true
+}
+
+func (b *strictBucket) requireNoneRefused() {
+	b.s.T.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(b.s.T, b.refused)
+}
+
+// newStrictSite returns a site with two items whose operations change the backup afterwards.
+func newStrictSite(t *testing.T, conditional bool) (*site.Site, *site.Gate, *site.Works, *strictBucket) {
+	t.Helper()
+	s, g := site.NewGated(t)
+	s.Resources = site.Few()
+	bucket := &strictBucket{s: s, conditional: conditional, gone: map[string]bool{}}
+	g.Answer = bucket.answer
+	s.ChangeLocation(func(l *velerov1.BackupStorageLocation) {
+		l.Annotations = map[string]string{velerov1.WriteOnceAnnotation: "true"}
+	})
+	w := s.Work()
+	s.Shop = s.Workload(1)
+	for _, item := range []string{"one", "two"} {
+		s.Item(s.Shop, item, "keyed", "length", "300ms", "after", "later")
+	}
+	require.NoError(t, s.Client.Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Shop, Name: "later"}}))
+	return s, g, w, bucket
+}
+
+// requireFinal requires that the bucket has a whole backup and nothing else below its name.
+func requireFinal(s *site.Site, name string) {
+	s.T.Helper()
+	b := s.AwaitBackup(name, velerov1.BackupPhaseCompleted)
+	require.Empty(s.T, b.Annotations[velerov1.StagedAnnotation])
+	require.Equal(s.T, 2, b.Status.BackupItemOperationsCompleted)
+	s.RequireWhole(b)
+	require.False(s.T, slices.ContainsFunc(s.Files("backups/"+name), func(file string) bool {
+		return strings.HasPrefix(file, "staged")
+	}), s.Files("backups/"+name))
+}
+
+// TestAcceptTrust_WriteOnce backs up with operations, and restores, in a bucket whose keys can be written once, and in
+// one that takes conditional writes only. In the first one, the server is killed between any two of its writes.
+func TestAcceptTrust_WriteOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("conditional", func(t *testing.T) {
+		t.Parallel()
+		s, _, w, bucket := newStrictSite(t, true)
+		s.Serve(w.Args...)
+		s.Available()
+		s.BeginBackupOf("source", s.Shop)
+		requireFinal(s, "source")
+		for _, name := range []string{"a", "b"} {
+			s.RestoreTo(name, "source", s.Shop, s.Shop+"-"+name)
+			s.AwaitRestore(name, velerov1.RestorePhaseCompleted)
+			require.Contains(t, s.Must("restore", "logs", name), "all operations have ended")
+		}
+		require.Contains(t, s.Must("backup", "logs", "source"), "all operations have ended")
+		s.Must("backup", "create", "dry", "--dry-run", "--include-namespaces", s.Shop)
+		bucket.requireNoneRefused()
+	})
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		s, g, w, bucket := newStrictSite(t, false)
+		server := s.Serve(w.Args...)
+		s.Available()
+		places := site.EveryWrite(func(n int, when site.Moment) bool {
+			name := fmt.Sprintf("%s-%d", when, n)
+			hit := g.Arm(n, when, site.WritesTo("backups"))
+			s.BeginBackupOf(name, s.Shop)
+			at := ""
+			s.Eventually("the server is held or the backup is done", func(ctx context.Context) (bool, error) {
+				done, err := s.Done(ctx, name, "backup")
+				select {
+				case at = <-hit:
+					return true, nil
+				default:
+					return done, err
+				}
+			})
+			g.Disarm()
+			if at == "" {
+				return false
+			}
+			server.Kill()
+			t.Logf("killed at write %d: %s", n, at)
+			server = s.Serve(w.Args...)
+			requireFinal(s, name)
+			s.AwaitNoJournals()
+			return true
+		})
+		require.GreaterOrEqual(t, places, 30, "fewer places than expected")
+		bucket.requireNoneRefused()
+	})
+}
