@@ -341,16 +341,16 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	class := s.Put(fmt.Sprintf(`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: %s},
 		provisioner: kubernetes.io/no-provisioner, volumeBindingMode: Immediate}`, ns))
 	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), class) })
-	volume := func(name, size, policy, more string) {
-		s.Put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s-%s}, spec: {capacity: {storage: %s},
-			accessModes: [ReadWriteOnce], storageClassName: %s, persistentVolumeReclaimPolicy: %s, hostPath: {path: /tmp/cleat-%s-%s}%s}}`,
-			ns, name, size, ns, policy, ns, name, more))
+	volume := func(name, mode, policy, more string) {
+		s.Put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s-%s}, spec: {capacity: {storage: 1Gi},
+			accessModes: [%s], storageClassName: %s, persistentVolumeReclaimPolicy: %s, hostPath: {path: /tmp/cleat-%s-%s}%s}}`,
+			ns, name, mode, ns, policy, ns, name, more))
 		t.Cleanup(func() { s.DropVolume(ns + "-" + name) })
 	}
-	for claim, size := range map[string]string{"one": "1Gi", "two": "5Gi"} {
-		volume("of-"+claim, size, "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: %s}", ns, claim))
+	for claim, mode := range map[string]string{"one": "ReadWriteOnce", "two": "ReadWriteMany"} {
+		volume("of-"+claim, mode, "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: %s}", ns, claim))
 		objects(s, ns, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: `+claim+`, namespace: NS}, spec: {
-			accessModes: [ReadWriteOnce], storageClassName: NS, resources: {requests: {storage: `+size+`}}}}`)
+			accessModes: [`+mode+`], storageClassName: NS, resources: {requests: {storage: 1Gi}}}}`)
 	}
 	bound := func(namespace, claim string) (is bool) {
 		var found corev1.PersistentVolumeClaim
@@ -360,11 +360,11 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	s.Eventually("the claims are bound", func(context.Context) (bool, error) { return bound(ns, "one") && bound(ns, "two"), nil })
 	pending(s, ns)
 	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
-	volume("spare", "5Gi", "Delete", "") // to which a claim of the rehearsal is bound
+	volume("spare", "ReadWriteMany", "Delete", "") // to which a claim of the rehearsal is bound
 	begin(s, "r", "b")
 	made := awaitPhase(s, "r", velerov1.RehearsalWaiting).Spec.NamespaceMapping[ns]
 	require.False(t, bound(made, "one"), "the disk of the workload is not used")
-	volume("new", "1Gi", "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: one}", made))
+	volume("new", "ReadWriteOnce", "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: one}", made))
 	s.Eventually("the claims are bound again", func(context.Context) (bool, error) { return bound(made, "one") && bound(made, "two"), nil })
 	s.Must("restore", "cancel", "r")
 	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r").Result)
