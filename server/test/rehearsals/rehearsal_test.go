@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/test/site"
@@ -36,7 +39,15 @@ func TestAcceptTrust_RehearsalOfObjects(t *testing.T) {
 			apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}, subjects: [{kind: ServiceAccount, name: app, namespace: NS},
 			{kind: User, apiGroup: rbac.authorization.k8s.io, name: mallory}]}`,
 	)
-	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
+	// Those of the cluster are deleted after the backup, so that a real restore would create them.
+	role := s.Put(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ` + ns + `}, rules: []}`)
+	hook := s.Put(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: ` +
+		ns + `}, webhooks: []}`)
+	s.Must("backup", "create", "b", "--include-namespaces", ns, "--include-namespace-scoped-resources", "*",
+		"--include-cluster-scoped-resources",
+		"clusterroles.rbac.authorization.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "--wait")
+	require.NoError(t, s.Client.Delete(t.Context(), role))
+	require.NoError(t, s.Client.Delete(t.Context(), hook))
 	report, err := rehearse(s, "b", "--timeout", "30s")
 	require.NoError(t, err)
 	require.Equal(t, rehearsal.Passed, report.Result, "%+v", report)
@@ -48,6 +59,13 @@ func TestAcceptTrust_RehearsalOfObjects(t *testing.T) {
 	require.Contains(t, reasonOf(t, report.NotTried, at("ingresses.networking.k8s.io", "front")), "let traffic in")
 	require.Contains(t, reasonOf(t, report.NotTried, at("networkpolicies.networking.k8s.io", "open")), "could open")
 	require.Contains(t, reasonOf(t, report.NotTried, at("pods", "agent")), "hostPath")
+	require.Contains(t, reasonOf(t, report.NotTried, "clusterroles.rbac.authorization.k8s.io/"+ns), "accepts it in a dry run")
+	require.Contains(t, reasonOf(t, report.NotTried,
+		"validatingwebhookconfigurations.admissionregistration.k8s.io/"+ns), "accepts it in a dry run")
+	for _, o := range []*unstructured.Unstructured{role, hook} {
+		err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+		require.True(t, apierrors.IsNotFound(err), "%s must not be written: %v", o.GetKind(), err)
+	}
 	require.Positive(t, report.Times.Estimate)
 	requireNothingLeft(s)
 
