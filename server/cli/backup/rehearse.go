@@ -86,8 +86,8 @@ func (c *rehearse) run(ctx context.Context, a *command.App, name string) error {
 		if c.form == "json" {
 			return layout.PrintJSON(a.Out, map[string]string{"restore": restore.Name, "backup": name})
 		}
-		_, err := fmt.Fprintf(a.Out, "Rehearsal %q of backup %q is requested.\nRun \"cleat backup rehearsals %s\" to see its "+
-			"result.\n", restore.Name, name, name)
+		_, err := fmt.Fprintf(a.Out, "Rehearsal %q of backup %q is requested.\nRun \"cleat backup rehearsals %s\" to see "+
+			"its result.\n", restore.Name, name, name)
 		return err
 	}
 	summary, err := c.await(ctx, a, cluster, restore)

@@ -23,8 +23,8 @@ import (
 )
 
 // EnforcePolicies enforces the NetworkPolicies of a cluster on its node until the test ends, as the network plugins of
-// real clusters do: a moment after the start of a pod, its routes to pods that it must not reach, or that must not reach
-// it, become unreachable. Ports are not taken into account. Without the program ip, the test is skipped.
+// real clusters do: a moment after the start of a pod, its routes to pods that it must not reach, or that must not
+// reach it, become unreachable. Ports are not taken into account. Without the program ip, the test is skipped.
 func EnforcePolicies(t *testing.T, cluster *controlplane.Cluster) {
 	t.Helper()
 	ip, err := exec.LookPath("ip")
@@ -180,11 +180,12 @@ func (e *enforcer) shut(ctx context.Context, pod *corev1.Pod, destination string
 	if err != nil || space == "" || e.routes[space+" "+destination] {
 		return err
 	}
-	if _, err := e.run(ctx, "--net=/var/run/netns/"+space, e.ip, "route", "replace", "unreachable", destination); err != nil {
+	in := "--net=/var/run/netns/" + space
+	if _, err := e.run(ctx, in, e.ip, "route", "replace", "unreachable", destination); err != nil {
 		return err
 	}
 	if destination == "default" { // it has another metric than that of the network plugin
-		_, _ = e.run(ctx, "--net=/var/run/netns/"+space, e.ip, "route", "del", "default", "dev", "eth0")
+		_, _ = e.run(ctx, in, e.ip, "route", "del", "default", "dev", "eth0")
 	}
 	e.routes[space+" "+destination] = true
 	return nil

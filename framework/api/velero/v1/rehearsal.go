@@ -2,8 +2,8 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// RehearsalAnnotation of a Restore makes it a rehearsal: the server restores the backup into namespaces of its own, shut
-// in, finds out whether its workloads work, and takes everything away again. It is set with the creation, to
+// RehearsalAnnotation of a Restore makes it a rehearsal: the server restores the backup into namespaces of its own,
+// shut in, finds out whether its workloads work, and takes everything away again. It is set with the creation, to
 // RehearsalRequested, and has the phase of the rehearsal after that. The Restore begins as FailedValidation, so that no
 // server without rehearsals takes it for a restore.
 const RehearsalAnnotation = "cleat.dev/rehearsal"

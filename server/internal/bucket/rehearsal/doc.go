@@ -1,4 +1,4 @@
-// Package rehearsal has the report of a rehearsal of a backup, which is stored beside it, and the summary of the report,
+// Package rehearsal has the report of a rehearsal of a backup, which is stored beside it, and the summary of it,
 // which annotations have.
 //
 //	Report  report.go   what came up, what did not, what was not tried, and how long all took

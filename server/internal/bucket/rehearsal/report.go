@@ -60,8 +60,9 @@ type Report struct {
 type Times struct {
 	Prepare float64 `json:"prepareSeconds"`
 	Restore float64 `json:"restoreSeconds"` // data of volumes included
-	Ready   float64 `json:"readySeconds"`   // from the end of the restore until the workloads were ready, or the time was over
-	Checks  float64 `json:"checksSeconds"`
+	// Ready is from the end of the restore until the workloads were ready, or the time was over.
+	Ready  float64 `json:"readySeconds"`
+	Checks float64 `json:"checksSeconds"`
 	// Estimate is how long a real restore takes until the workloads are ready, if it is as fast as this one.
 	Estimate float64 `json:"estimatedRestoreSeconds"`
 }

@@ -29,8 +29,8 @@ func ParseList(annotation string) (list []Summary) {
 	return list
 }
 
-// AddTo returns the annotation of a backup with one more rehearsal, the newest first. A rehearsal that it has already is
-// replaced.
+// AddTo returns the annotation of a backup with one more rehearsal, the newest first. A rehearsal that it has
+// already is replaced.
 func (s Summary) AddTo(annotation string) string {
 	list := slices.DeleteFunc(ParseList(annotation), func(other Summary) bool { return other.ID == s.ID })
 	list = append(list, s)

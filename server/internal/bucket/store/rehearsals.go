@@ -10,7 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// PutRehearsal stores the report of a rehearsal, compressed with gzip, beside the backup, once: a report of that id that exists stays.
+// PutRehearsal stores the report of a rehearsal, compressed with gzip, beside the backup, once: a report of that id
+// that exists stays.
 func (s *Store) PutRehearsal(ctx context.Context, backup, id string, report io.ReadSeeker) error {
 	name := rehearsal.FileName(id)
 	if err := errors.Join(checkName(backup), CheckArtifact(name)); err != nil {

@@ -86,7 +86,8 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
 	rehearsals := func(name, help string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Name: name, Help: help}, []string{"schedule"})
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Name: name, Help: help},
+			[]string{"schedule"})
 		all = append(all, c)
 		return c
 	}

@@ -39,7 +39,8 @@ func (r *Controller) clean(ctx context.Context, restore *velerov1.Restore, s sta
 		if since.IsZero() {
 			since = r.Now()
 		}
-		err := r.note(ctx, restore, fmt.Sprintf("the end of %d namespaces of the rehearsal", left.namespaces), left.why, since)
+		what := fmt.Sprintf("the end of %d namespaces of the rehearsal", left.namespaces)
+		err := r.note(ctx, restore, what, left.why, since)
 		return ctrl.Result{RequeueAfter: pollPause}, err
 	}
 	if len(left.volumes) > 0 && !s.Cleaning.IsZero() && r.Now().Sub(s.Cleaning) < volumePatience {

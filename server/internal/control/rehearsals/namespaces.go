@@ -208,7 +208,9 @@ func (r *Controller) prepare(ctx context.Context, restore *velerov1.Restore, s s
 }
 
 // make makes one namespace, unless it exists. taken says that it belongs to something else.
-func (r *Controller) make(ctx context.Context, restore *velerov1.Restore, source, name string) (taken string, err error) {
+func (r *Controller) make(
+	ctx context.Context, restore *velerov1.Restore, source, name string,
+) (taken string, err error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name,
 		Labels: map[string]string{

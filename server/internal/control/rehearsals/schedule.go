@@ -19,8 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
-// Schedules requests a rehearsal of the newest completed backup of a Schedule when the cron expression in its annotation
-// is due. The name of the request has the time at which it is due, so that repeated attempts create one. If several
+// Schedules requests a rehearsal of the newest completed backup of a Schedule when the cron expression in its
+// annotation is due. The name of the request has the time at which it is due, so that repeated attempts create one. If several
 // times were missed, only the last one counts.
 type Schedules struct {
 	*run.Cluster
@@ -106,7 +106,8 @@ func (r *Schedules) request(ctx context.Context, schedule *velerov1.Schedule, du
 	}
 	r.Log.Info("requested the rehearsal that is due", "schedule", schedule.Name, "backup", newest.Name, "restore",
 		restore.Name)
-	r.event(schedule, corev1.EventTypeNormal, "Rehearsing", "rehearsing backup %s as restore %s", newest.Name, restore.Name)
+	r.event(schedule, corev1.EventTypeNormal, "Rehearsing", "rehearsing backup %s as restore %s", newest.Name,
+		restore.Name)
 	return nil
 }
 

@@ -100,7 +100,7 @@ func (r Rules) Decide(i Item) (Decision, error) {
 		return r.clusterScoped(i)
 	}
 	if !slices.Contains(r.Namespaces, i.Namespace) {
-		return Decision{Treatment: LeaveOut, Reason: fmt.Sprintf("namespace %s is not one of the rehearsal", i.Namespace)}, nil
+		return Decision{Treatment: LeaveOut, Reason: "namespace " + i.Namespace + " is not one of the rehearsal"}, nil
 	}
 	switch reason, open := opening(i.Resource); {
 	case open:
@@ -140,8 +140,8 @@ func (r Rules) clusterScoped(i Item) (Decision, error) {
 		if i.HasSnapshot {
 			return Decision{}, nil
 		}
-		return Decision{Treatment: LeaveOut, Reason: "it is the disk of the workload that is backed up; its claim gets a new " +
-			"volume"}, nil
+		return Decision{Treatment: LeaveOut, Reason: "it is the disk of the workload that is backed up; its claim gets " +
+			"a new volume"}, nil
 	case contents:
 		if !i.Last {
 			return Decision{}, nil

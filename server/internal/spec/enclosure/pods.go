@@ -48,8 +48,8 @@ func volumeTypes() []string {
 	}
 }
 
-// pod changes the spec of a pod, so that it shares nothing with its node and has no priority over other pods. A pod that
-// needs directories or rights of the node is left out.
+// pod changes the spec of a pod, so that it shares nothing with its node and has no priority over other pods. A pod
+// that needs directories or rights of the node is left out.
 func (c *changing) pod(spec object) {
 	if spec == nil {
 		return
