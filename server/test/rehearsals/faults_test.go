@@ -357,7 +357,9 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 		err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claim}, &found)
 		return err == nil && found.Status.Phase == corev1.ClaimBound
 	}
-	s.Eventually("the claims are bound", func(context.Context) (bool, error) { return bound(ns, "one") && bound(ns, "two"), nil })
+	s.Eventually("the claims are bound", func(context.Context) (bool, error) {
+		return bound(ns, "one") && bound(ns, "two"), nil
+	})
 	pending(s, ns)
 	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
 	volume("spare", "ReadWriteMany", "Delete", "") // to which a claim of the rehearsal is bound
@@ -365,7 +367,9 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	made := awaitPhase(s, "r", velerov1.RehearsalWaiting).Spec.NamespaceMapping[ns]
 	require.False(t, bound(made, "one"), "the disk of the workload is not used")
 	volume("new", "ReadWriteOnce", "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: one}", made))
-	s.Eventually("the claims are bound again", func(context.Context) (bool, error) { return bound(made, "one") && bound(made, "two"), nil })
+	s.Eventually("the claims are bound again", func(context.Context) (bool, error) {
+		return bound(made, "one") && bound(made, "two"), nil
+	})
 	s.Must("restore", "cancel", "r")
 	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r").Result)
 	var volumes corev1.PersistentVolumeList

@@ -36,8 +36,8 @@ func TestAcceptTrust_RehearsalOfObjects(t *testing.T) {
 		`{apiVersion: v1, kind: ServiceAccount, metadata: {name: app, namespace: NS}}`,
 		`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: NS}, rules: []}`,
 		`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: r, namespace: NS}, roleRef: {
-			apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}, subjects: [{kind: ServiceAccount, name: app, namespace: NS},
-			{kind: User, apiGroup: rbac.authorization.k8s.io, name: mallory}]}`,
+			apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}, subjects: [
+			{kind: ServiceAccount, name: app, namespace: NS}, {kind: User, apiGroup: rbac.authorization.k8s.io, name: mallory}]}`,
 	)
 	// Those of the cluster are deleted after the backup, so that a real restore would create them.
 	role := s.Put(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ` + ns + `}, rules: []}`)
@@ -59,7 +59,8 @@ func TestAcceptTrust_RehearsalOfObjects(t *testing.T) {
 	require.Contains(t, reasonOf(t, report.NotTried, at("ingresses.networking.k8s.io", "front")), "let traffic in")
 	require.Contains(t, reasonOf(t, report.NotTried, at("networkpolicies.networking.k8s.io", "open")), "could open")
 	require.Contains(t, reasonOf(t, report.NotTried, at("pods", "agent")), "hostPath")
-	require.Contains(t, reasonOf(t, report.NotTried, "clusterroles.rbac.authorization.k8s.io/"+ns), "accepts it in a dry run")
+	require.Contains(t, reasonOf(t, report.NotTried, "clusterroles.rbac.authorization.k8s.io/"+ns),
+		"accepts it in a dry run")
 	require.Contains(t, reasonOf(t, report.NotTried,
 		"validatingwebhookconfigurations.admissionregistration.k8s.io/"+ns), "accepts it in a dry run")
 	for _, o := range []*unstructured.Unstructured{role, hook} {

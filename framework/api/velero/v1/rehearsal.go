@@ -49,4 +49,6 @@ const (
 )
 
 // IsRehearsal reports whether a Restore is a rehearsal, at work or ended.
-func IsRehearsal(object metav1.Object) bool { return object.GetAnnotations()[RehearsalAnnotation] != "" }
+func IsRehearsal(object metav1.Object) bool {
+	return object.GetAnnotations()[RehearsalAnnotation] != ""
+}
