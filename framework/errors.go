@@ -1,14 +1,19 @@
 package framework
 
-import "github.com/cleat-dev/cleat/framework/internal/glue"
+import (
+	"time"
+
+	"github.com/cleat-dev/cleat/framework/internal/glue"
+)
 
 // Errors with the reason why a call failed. errors.Is finds them in the results of NotFound, Unavailable and Invalid,
 // in errors that wrap those, and in the errors of package plugintest. On the wire each is a gRPC status:
 //
-//	ErrNotFound     NOT_FOUND          what the call names does not exist
-//	ErrUnavailable  UNAVAILABLE        what the call needs does not answer now; later it may
-//	ErrInvalid      INVALID_ARGUMENT   what the call was given cannot be right, now or later
-//	ErrExists       ALREADY_EXISTS     what the call was to create exists
+//	ErrNotFound     NOT_FOUND            what the call names does not exist
+//	ErrUnavailable  UNAVAILABLE          what the call needs does not answer now; later it may
+//	ErrInvalid      INVALID_ARGUMENT     what the call was given cannot be right, now or later
+//	ErrExists       ALREADY_EXISTS       what the call was to create exists
+//	ErrLocked       FAILED_PRECONDITION  the storage keeps what the call was to change or delete
 //
 // An error that wraps a gRPC status keeps that status. All others are UNKNOWN, and a panic is ABORTED.
 var (
@@ -16,7 +21,11 @@ var (
 	ErrUnavailable = glue.ErrUnavailable
 	ErrInvalid     = glue.ErrInvalid
 	ErrExists      = glue.ErrExists
+	ErrLocked      = glue.ErrLocked
 )
+
+// LockedError is an ErrLocked, for errors.As.
+type LockedError = glue.LockedError
 
 // ErrCannotCancel is returned, plain or wrapped, by the method Cancel of an action for an operation that cannot be
 // stopped. The host then goes on without the operation. On Velero's wire, which cannot express that, it is not an
@@ -36,6 +45,12 @@ func Invalid(format string, args ...any) error { return glue.Typed(ErrInvalid, f
 
 // Exists is Errorf whose result is an ErrExists.
 func Exists(format string, args ...any) error { return glue.Typed(ErrExists, format, args...) }
+
+// Locked is Errorf whose result is an ErrLocked: the storage keeps an object until a time, or holds it, or both. The zero
+// time stands for none.
+func Locked(until time.Time, held bool, format string, args ...any) error {
+	return glue.Locked(until, held, format, args...)
+}
 
 // Errorf is fmt.Errorf that also records where it was called. The host logs that position (error.file, error.function)
 // when a call fails with the error or with one that wraps it.

@@ -33,6 +33,9 @@ var (
 	// ErrExists is in the error of a call that the plugin ended with framework.ErrExists or with the gRPC status
 	// AlreadyExists.
 	ErrExists = framework.ErrExists
+	// ErrLocked is in the error of a call that the plugin ended with framework.ErrLocked. errors.As finds the
+	// framework.LockedError with the time.
+	ErrLocked = framework.ErrLocked
 )
 
 // Error is the error of a call to a plugin. errors.Is finds context.Canceled and context.DeadlineExceeded in it
@@ -118,6 +121,9 @@ func (p Plugin) Wrap(err error) error {
 	default:
 		if known := hostapi.ErrorOf(reply.Code()); known != nil {
 			wrapped.causes = append(wrapped.causes, known)
+		}
+		if locked := hostapi.LockedOf(reply); locked != nil {
+			wrapped.causes = append(wrapped.causes, locked)
 		}
 	}
 	return wrapped

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -18,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/register"
 	"github.com/cleat-dev/cleat/framework/internal/tail"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 )
 
 const (
@@ -59,6 +61,31 @@ func RunOf(ctx context.Context) string { return glue.RunOf(ctx) }
 func IfAbsent(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
 }
+
+// RetainUntil returns a context for a PutObject of an ObjectStore that asks to keep the object until a time. A store that
+// is a Locker does; others, such as those built for Velero, do not.
+func RetainUntil(ctx context.Context, until time.Time) context.Context {
+	return glue.WithRetainUntil(ctx, until)
+}
+
+// Locks is what a bucket locks.
+type Locks = glue.Locks
+
+// Retention is until when an object is kept.
+type Retention = glue.Retention
+
+// ReceivedLocks checks the reply of an ObjectLockService.
+func ReceivedLocks(reply *objectlockv1.LocksResponse) (*Locks, error) {
+	return glue.ReceivedLocks(reply)
+}
+
+// ReceivedRetention checks the reply of an ObjectLockService.
+func ReceivedRetention(reply *objectlockv1.RetentionResponse) (*Retention, error) {
+	return glue.ReceivedRetention(reply)
+}
+
+// LockedOf returns the framework.LockedError that a status stands for; nil if it stands for another error.
+func LockedOf(reply *status.Status) *framework.LockedError { return glue.LockedOf(reply) }
 
 // AsksIfAbsent reports whether IfAbsent has made a context.
 func AsksIfAbsent(ctx context.Context) bool {

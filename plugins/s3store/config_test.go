@@ -38,7 +38,7 @@ func TestConfigIsValidated(t *testing.T) {
 		"own server without region": {config: map[string]string{"s3Url": "http://s3.test", "credentialsFile": good}},
 		"unknown key": {
 			config: map[string]string{"s3URL": "http://s3.test"},
-			want: `unknown key "s3URL", want one of caCert, checksumAlgorithm, credentialsFile, insecureSkipTLSVerify, kmsKeyId, profile, publicUrl, ` +
+			want: `unknown key "s3URL", want one of caCert, checksumAlgorithm, credentialsFile, insecureSkipTLSVerify, kmsKeyId, objectLockFor, objectLockMode, profile, publicUrl, ` +
 				`region, s3ForcePathStyle, s3Url, serverSideEncryption`,
 		},
 		"URL without scheme": {config: map[string]string{"s3Url": "s3.test:9000"},
@@ -52,6 +52,14 @@ func TestConfigIsValidated(t *testing.T) {
 			want: `config: serverSideEncryption: it is "ROT13", want one of [AES256`},
 		"checksum": {config: map[string]string{"checksumAlgorithm": "MD4"},
 			want: `config: checksumAlgorithm: it is "MD4", want one of [CRC32`},
+		"lock": {config: map[string]string{"region": "x", "objectLockMode": "compliance", "objectLockFor": "720h",
+			"credentialsFile": good}},
+		"mode of locks": {config: map[string]string{"objectLockMode": "FOREVER"},
+			want: `config: objectLockMode: it is "FOREVER", want one of [GOVERNANCE COMPLIANCE]`},
+		"time without lock": {config: map[string]string{"objectLockFor": "720h"},
+			want: "config: objectLockFor: it has no effect without objectLockMode"},
+		"time of locks": {config: map[string]string{"objectLockMode": "GOVERNANCE", "objectLockFor": "30 days"},
+			want: `unknown unit " days" in duration "30 days"`},
 		"missing file": {config: map[string]string{"region": "x", "credentialsFile": "/nowhere/file"},
 			want: "want an AWS ini file"},
 		"missing profile": {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "prod"},
@@ -98,7 +106,7 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 	require.Len(t, registered, 1)
 	require.NoError(t, json.Unmarshal([]byte(registered[0].ConfigSchema), &schema))
 	require.Equal(t, false, schema.AdditionalProperties)
-	require.Len(t, schema.Properties, 11)
+	require.Len(t, schema.Properties, 13)
 	for key, property := range schema.Properties {
 		require.NotEmpty(t, property.Description, key)
 	}

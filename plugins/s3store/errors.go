@@ -57,10 +57,13 @@ const noSuchObject = "there is no such object"
 func (s *store) hint(bucket, endpoint string, err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
+		if strings.Contains(strings.ReplaceAll(api.ErrorMessage(), " ", ""), "ObjectLockConfiguration") {
+			return "the bucket has no Object Lock, which config.objectLockMode needs: take a bucket that was created with it"
+		}
 		switch api.ErrorCode() {
 		case "NoSuchBucket":
 			return fmt.Sprintf("the bucket does not exist: create %q, or correct spec.objectStorage.bucket", bucket)
-		case "NoSuchKey":
+		case "NoSuchKey", "NoSuchVersion", "NotFound":
 			return noSuchObject
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
 			"XAdminUserNotFound": // the last is of versitygw

@@ -49,11 +49,14 @@ func readHead(body io.Reader) ([]byte, error) {
 
 // putParts uploads a large object. head is its first part. The Go CDK would use buffers of five times the size. The
 // object appears when it is complete; a failure or the end of ctx aborts the upload.
-func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader, ifAbsent bool) error {
+func (s *store) putParts(
+	ctx context.Context, bucket, key string, head []byte, body io.Reader, ifAbsent bool, locked lock,
+) error {
 	algorithm := types.ChecksumAlgorithm(s.config.ChecksumAlgorithm)
 	create := &s3.CreateMultipartUploadInput{
 		Bucket: &bucket, Key: &key, ContentType: aws.String(contentType),
 		ChecksumAlgorithm: algorithm, ServerSideEncryption: s.config.encryption(),
+		ObjectLockMode: locked.mode, ObjectLockRetainUntilDate: locked.at(),
 	}
 	if s.config.KMSKeyID != "" {
 		create.SSEKMSKeyId = &s.config.KMSKeyID
@@ -62,7 +65,8 @@ func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, b
 	if err != nil {
 		return err
 	}
-	upload := &upload{calls: s.calls, bucket: &bucket, key: &key, id: created.UploadId, algorithm: algorithm}
+	upload := &upload{calls: s.calls, bucket: &bucket, key: &key, id: created.UploadId, algorithm: algorithm,
+		md5: func(part []byte) *string { return s.md5(part, locked) }}
 	if err := upload.send(ctx, head, body); err != nil {
 		return errors.Join(err, upload.takeBack(ctx))
 	}
@@ -75,6 +79,7 @@ func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, b
 	}
 	_, err = s.calls.CompleteMultipartUpload(ctx, complete)
 	if ifAbsent && isUnsupported(err) {
+		s.learn(false)
 		complete.IfNoneMatch = nil
 		_, err = s.calls.CompleteMultipartUpload(ctx, complete)
 	}
@@ -91,6 +96,7 @@ type upload struct {
 	key       *string
 	id        *string
 	algorithm types.ChecksumAlgorithm
+	md5       func(part []byte) *string
 	parts     []types.CompletedPart // by number, from 1
 }
 
@@ -119,7 +125,7 @@ func (u *upload) send(ctx context.Context, head []byte, body io.Reader) error {
 func (u *upload) part(ctx context.Context, number int32, content []byte) (types.CompletedPart, error) {
 	sent, err := u.calls.UploadPart(ctx, &s3.UploadPartInput{
 		Bucket: u.bucket, Key: u.key, UploadId: u.id, PartNumber: &number,
-		ChecksumAlgorithm: u.algorithm, Body: bytes.NewReader(content),
+		ChecksumAlgorithm: u.algorithm, ContentMD5: u.md5(content), Body: bytes.NewReader(content),
 	})
 	if err != nil {
 		return types.CompletedPart{}, err

@@ -30,17 +30,17 @@ func Construct(ctx context.Context, setup *framework.Setup) (objectstorev1.Objec
 	if err != nil {
 		return nil, errors.Join(err, behind.Close())
 	}
-	return &opened{ObjectStore: s, Closer: behind}, nil
+	return &opened{Locker: s, Closer: behind}, nil
 }
 
 // opened is a store with its connection to the one behind.
 type opened struct {
-	objectstorev1.ObjectStore
+	objectstorev1.Locker
 	io.Closer
 }
 
 // New returns a sealed store in front of another one. It reads the identities.
-func New(config Config, behind objectstorev1.ObjectStore) (objectstorev1.ObjectStore, error) {
+func New(config Config, behind objectstorev1.ObjectStore) (objectstorev1.Locker, error) {
 	recipients, err := config.recipients()
 	if err != nil {
 		return nil, framework.InvalidKey("recipients", err)
@@ -55,7 +55,7 @@ func New(config Config, behind objectstorev1.ObjectStore) (objectstorev1.ObjectS
 	return &store{ObjectStore: behind, config: config, recipients: recipients, identities: identities}, nil
 }
 
-// store implements the author interface ObjectStore. Calls about keys are those of the store behind.
+// store implements the author interface Locker. Calls about keys are those of the store behind.
 type store struct {
 	objectstorev1.ObjectStore
 	config     Config
@@ -144,4 +144,42 @@ func (s *store) CreateSignedURL(
 	context.Context, *objectstorev1.CreateSignedURLInput,
 ) (*objectstorev1.CreateSignedURLOutput, error) {
 	return nil, framework.Invalid("the object is sealed, and cannot be read from a URL of the bucket")
+}
+
+// Locks reports what the store behind locks.
+func (s *store) Locks(ctx context.Context, input *objectstorev1.LocksInput) (*objectstorev1.Locks, error) {
+	behind, err := s.locker()
+	if err != nil {
+		return nil, err
+	}
+	return behind.Locks(ctx, input)
+}
+
+// SetHold has the store behind hold an object.
+func (s *store) SetHold(ctx context.Context, input *objectstorev1.SetHoldInput) error {
+	behind, err := s.locker()
+	if err != nil {
+		return err
+	}
+	return behind.SetHold(ctx, input)
+}
+
+// Retention reports until when the store behind keeps an object.
+func (s *store) Retention(
+	ctx context.Context, input *objectstorev1.RetentionInput,
+) (*objectstorev1.Retention, error) {
+	behind, err := s.locker()
+	if err != nil {
+		return nil, err
+	}
+	return behind.Retention(ctx, input)
+}
+
+// locker returns the store behind. The error is errors.ErrUnsupported if it does not tell what it locks.
+func (s *store) locker() (objectstorev1.Locker, error) {
+	behind, ok := s.ObjectStore.(objectstorev1.Locker)
+	if !ok {
+		return nil, fmt.Errorf("the store behind does not tell what it locks: %w", errors.ErrUnsupported)
+	}
+	return behind, nil
 }

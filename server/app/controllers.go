@@ -173,6 +173,7 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), unsettled)
 
 	r.setUp(run.BackupDeletionController, lightWorkers, c.deletions())
+	r.setUp(run.BackupHoldController, lightWorkers, c.holds())
 	if r.needs(run.GarbageCollectionController, run.BackupDeletionController) {
 		r.setUp(run.GarbageCollectionController, gc.Workers, c.garbageCollection())
 	}

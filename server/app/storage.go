@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/backupsync"
 	"github.com/cleat-dev/cleat/server/internal/control/deletions"
 	"github.com/cleat-dev/cleat/server/internal/control/gc"
+	"github.com/cleat-dev/cleat/server/internal/control/holds"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/control/snapshots"
 	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
@@ -57,6 +58,16 @@ func (c *controllers) deletions() *deletions.Controller {
 		Events:      c.events,
 		Log:         c.Log.Named(run.BackupDeletionController),
 		Now:         time.Now,
+	}
+}
+
+// holds returns the controller that sets and ends legal holds.
+func (c *controllers) holds() *holds.Controller {
+	return &holds.Controller{
+		Cluster: c.cluster,
+		Stores:  c.opener,
+		Events:  c.events,
+		Log:     c.Log.Named(run.BackupHoldController),
 	}
 }
 

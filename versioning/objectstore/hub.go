@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Store is the hub of the kind ObjectStore: one bucket-like service, initialized once per process with
@@ -30,4 +32,19 @@ type Store interface {
 	DeleteObject(ctx context.Context, bucket, key string) error
 	// CreateSignedURL returns a URL that anyone can read for ttl.
 	CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error)
+
+	// Locks returns what a bucket locks. The error is errors.ErrUnsupported if the store does not tell, as those built for
+	// Velero do not; nothing is to be assumed then. PutObject with a ctx of hostapi.RetainUntil locks an object. PutObject
+	// and DeleteObject return a versioning.ErrLocked for an object that is kept.
+	Locks(ctx context.Context, bucket string) (*Locks, error)
+	// SetHold holds an object, or ends that. The error is errors.ErrUnsupported as that of Locks.
+	SetHold(ctx context.Context, bucket, key string, on bool) error
+	// Retention returns until when an object is kept. The error is errors.ErrUnsupported as that of Locks.
+	Retention(ctx context.Context, bucket, key string) (*Retention, error)
 }
+
+// Locks is what a bucket locks.
+type Locks = hostapi.Locks
+
+// Retention is until when an object is kept.
+type Retention = hostapi.Retention

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning"
@@ -27,16 +31,21 @@ func V1() versioning.Version[Store] {
 		objectstorev1.ObjectStore_ListObjects_FullMethodName:        {Class: versioning.Transfer, Repeatable: true},
 		objectstorev1.ObjectStore_DeleteObject_FullMethodName:       {Class: versioning.Transfer},
 		objectstorev1.ObjectStore_CreateSignedURL_FullMethodName:    {Class: versioning.Transfer, Repeatable: true},
+		objectlockv1.ObjectLockService_Locks_FullMethodName:         {Class: versioning.Transfer, Repeatable: true},
+		objectlockv1.ObjectLockService_SetHold_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},
+		objectlockv1.ObjectLockService_Retention_FullMethodName:     {Class: versioning.Transfer, Repeatable: true},
 	})
 }
 
 func newV1(p versioning.Plugin, conn grpc.ClientConnInterface) Store {
-	return v1{Plugin: p, client: objectstorev1.NewObjectStoreClient(conn)}
+	return v1{Plugin: p, client: objectstorev1.NewObjectStoreClient(conn),
+		locks: objectlockv1.NewObjectLockServiceClient(conn)}
 }
 
 type v1 struct {
 	versioning.Plugin
 	client objectstorev1.ObjectStoreClient
+	locks  objectlockv1.ObjectLockServiceClient // a service beside the kind, which a plugin may lack
 }
 
 func (s v1) Init(ctx context.Context, config map[string]string) error {
@@ -145,4 +154,36 @@ func (s v1) CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Du
 	}, func(answer *objectstorev1.CreateSignedURLResponse) (string, error) {
 		return answer.GetUrl(), validateURL(answer.GetUrl())
 	})
+}
+
+func (s v1) Locks(ctx context.Context, bucket string) (*Locks, error) {
+	locks, err := versioning.Ask(ctx, s.Plugin, s.locks.Locks, &objectlockv1.LocksRequest{
+		Plugin: s.Name(), Bucket: bucket,
+	}, hostapi.ReceivedLocks)
+	return locks, s.unsupported(err)
+}
+
+func (s v1) SetHold(ctx context.Context, bucket, key string, on bool) error {
+	_, err := s.locks.SetHold(ctx, &objectlockv1.SetHoldRequest{Plugin: s.Name(), Bucket: bucket, Key: key, On: on})
+	return s.unsupported(s.Wrap(err))
+}
+
+func (s v1) Retention(ctx context.Context, bucket, key string) (*Retention, error) {
+	kept, err := versioning.Ask(ctx, s.Plugin, s.locks.Retention, &objectlockv1.RetentionRequest{
+		Plugin: s.Name(), Bucket: bucket, Key: key,
+	}, hostapi.ReceivedRetention)
+	return kept, s.unsupported(err)
+}
+
+// unsupported makes the error of a plugin that does not serve a call, or not for that bucket, errors.ErrUnsupported.
+func (s v1) unsupported(err error) error {
+	reply, ok := status.FromError(err)
+	if err == nil || !ok || reply.Code() != codes.Unimplemented {
+		return err
+	}
+	reason := strings.TrimSuffix(reply.Message(), ": "+errors.ErrUnsupported.Error())
+	if strings.Contains(reason, "unknown service") {
+		reason = s.Wrap(errors.New("it does not tell what its buckets lock")).Error()
+	}
+	return fmt.Errorf("%s: %w", reason, errors.ErrUnsupported)
 }

@@ -16,6 +16,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrExists is wrapped by the errors of Exists.
 	ErrExists = errors.New("exists")
+	// ErrLocked is wrapped by the errors of Locked.
+	ErrLocked = errors.New("locked")
 	// ErrCannotCancel is returned by Cancel for an operation that cannot be stopped.
 	ErrCannotCancel = errors.New("the operation cannot be stopped")
 )
@@ -57,6 +59,8 @@ func codeOf(err error) codes.Code {
 		return codes.InvalidArgument
 	case errors.Is(err, ErrExists):
 		return codes.AlreadyExists
+	case errors.Is(err, ErrLocked):
+		return codes.FailedPrecondition
 	default:
 		return codes.Unknown
 	}

@@ -67,7 +67,7 @@ func toStatus(err error) error {
 	}
 	made, ok := status.FromError(err)
 	if !ok {
-		return newStatus(codeOf(err), err.Error(), frames(err))
+		return withLocked(newStatus(codeOf(err), err.Error(), frames(err)), err)
 	}
 	sent := made.Proto()
 	sent.Message = wireText(sent.GetMessage())

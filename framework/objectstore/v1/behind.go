@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -47,9 +48,10 @@ type FrontConfig struct {
 type Behind struct {
 	conn   *grpc.ClientConn
 	client objectstorev1.ObjectStoreClient
+	locks  objectlockv1.ObjectLockServiceClient
 }
 
-var _ ObjectStore = (*Behind)(nil)
+var _ Locker = (*Behind)(nil)
 
 // OpenBehind returns the store behind another one. Close closes it.
 func OpenBehind(ctx context.Context, config FrontConfig) (*Behind, error) {
@@ -63,7 +65,8 @@ func OpenBehind(ctx context.Context, config FrontConfig) (*Behind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the store %s behind: %w", config.Store, err)
 	}
-	behind := &Behind{conn: conn, client: objectstorev1.NewObjectStoreClient(conn)}
+	behind := &Behind{conn: conn, client: objectstorev1.NewObjectStoreClient(conn),
+		locks: objectlockv1.NewObjectLockServiceClient(conn)}
 	request := &objectstorev1.ObjectStoreInitRequest{Plugin: BehindName}
 	if _, err := behind.client.Init(ctx, request); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the store %s behind: %w", config.Store, behindError(err)), conn.Close())
@@ -81,6 +84,9 @@ func (b *Behind) Close() error { return b.conn.Close() }
 func (b *Behind) PutObject(ctx context.Context, input *PutObjectInput) error {
 	if input.IfAbsent {
 		ctx = metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
+	}
+	if !input.RetainUntil.IsZero() {
+		ctx = glue.WithRetainUntil(ctx, input.RetainUntil)
 	}
 	ctx, cancel := context.WithCancel(forRun(ctx))
 	defer cancel() // closing the sending side would look like the end of the object
@@ -182,6 +188,40 @@ func (b *Behind) CreateSignedURL(ctx context.Context, input *CreateSignedURLInpu
 	return &CreateSignedURLOutput{URL: reply.GetUrl()}, behindError(err)
 }
 
+// Locks implements Locker. The error is errors.ErrUnsupported if the store behind does not tell.
+func (b *Behind) Locks(ctx context.Context, input *LocksInput) (*Locks, error) {
+	reply, err := b.locks.Locks(forRun(ctx), &objectlockv1.LocksRequest{Plugin: BehindName, Bucket: input.Bucket})
+	if err != nil {
+		return nil, lockError(err)
+	}
+	return glue.ReceivedLocks(reply)
+}
+
+// SetHold implements Locker.
+func (b *Behind) SetHold(ctx context.Context, input *SetHoldInput) error {
+	_, err := b.locks.SetHold(forRun(ctx), &objectlockv1.SetHoldRequest{Plugin: BehindName, Bucket: input.Bucket,
+		Key: input.Key, On: input.On})
+	return lockError(err)
+}
+
+// Retention implements Locker.
+func (b *Behind) Retention(ctx context.Context, input *RetentionInput) (*Retention, error) {
+	reply, err := b.locks.Retention(forRun(ctx), &objectlockv1.RetentionRequest{Plugin: BehindName, Bucket: input.Bucket,
+		Key: input.Key})
+	if err != nil {
+		return nil, lockError(err)
+	}
+	return glue.ReceivedRetention(reply)
+}
+
+// lockError is behindError for the calls of a Locker.
+func lockError(err error) error {
+	if reply, ok := status.FromError(err); err != nil && ok && reply.Code() == codes.Unimplemented {
+		return fmt.Errorf("%s: %w", reply.Message(), errors.ErrUnsupported)
+	}
+	return behindError(err)
+}
+
 // forRun returns a context for calls on behalf of the run that has called the store in front.
 func forRun(ctx context.Context) context.Context {
 	if run := glue.RunOf(ctx); run != "" {
@@ -200,6 +240,9 @@ func behindError(err error) error {
 		return fmt.Errorf("%s: %w", reply.Message(), context.Canceled)
 	case reply.Code() == codes.DeadlineExceeded:
 		return fmt.Errorf("%s: %w", reply.Message(), context.DeadlineExceeded)
+	}
+	if locked := glue.LockedOf(reply); locked != nil {
+		return locked
 	}
 	if known := glue.ErrorOf(reply.Code()); known != nil {
 		return glue.Typed(known, "%s", reply.Message())

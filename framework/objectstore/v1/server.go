@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -29,6 +30,7 @@ func Kind() hostapi.Kind[ObjectStore] {
 
 func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ObjectStore]) {
 	objectstorev1.RegisterObjectStoreServer(registrar, &server{handlers: handlers})
+	objectlockv1.RegisterObjectLockServiceServer(registrar, &lockServer{handlers: handlers})
 }
 
 // server puts the stores of a process on the wire.
@@ -58,9 +60,13 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 		return err
 	}
 	defer store.Release()
+	until, err := glue.RetainUntil(stream.Context())
+	if err != nil {
+		return err
+	}
 	body := &uploadReader{rest: first.GetBody(), receive: stream.Recv}
 	input := &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body,
-		IfAbsent: glue.IfAbsent(stream.Context())}
+		IfAbsent: glue.IfAbsent(stream.Context()), RetainUntil: until}
 	if err := store.Handler.PutObject(stream.Context(), input); err != nil {
 		return err
 	}

@@ -65,6 +65,9 @@ type PutObjectInput struct {
 	// store that cannot do that may ignore it; the host then looks at the object after the call. Stock Velero never sets
 	// it.
 	IfAbsent bool
+	// RetainUntil, unless zero, asks a Locker to keep the object until then, or for the time that its configuration says.
+	// Other stores ignore it. Stock Velero never sets it.
+	RetainUntil time.Time
 }
 
 // ObjectExistsInput names an object.

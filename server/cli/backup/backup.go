@@ -16,7 +16,7 @@ func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup", "Work with backups",
 		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a),
 		newDownloadCommand(a), newRehearseCommand(a), newRehearsalsCommand(a), newUnsealCommand(a), newCancelCommand(a),
-		newDeleteCommand(a))
+		newHoldCommand(a), newReleaseCommand(a), newDeleteCommand(a))
 }
 
 func getter() command.Getter[velerov1.Backup, *velerov1.Backup, *velerov1.BackupList] {

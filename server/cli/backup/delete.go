@@ -102,8 +102,13 @@ func deleteBackups(
 		return errors.Join(errs...)
 	}
 	for _, request := range requests {
-		if err := awaitDeletion(ctx, cluster, request); err != nil {
+		kept, err := awaitDeletion(ctx, cluster, request)
+		if err != nil {
 			errs = append(errs, err)
+			continue
+		}
+		if kept != "" {
+			fmt.Fprintf(a.Out, "Backup %q is %s by its bucket, and is deleted afterwards.\n", request.Spec.BackupName, kept)
 			continue
 		}
 		fmt.Fprintf(a.Out, "Backup %q deleted.\n", request.Spec.BackupName)
@@ -131,10 +136,13 @@ func RequestDeletion(
 	return request, nil
 }
 
-// awaitDeletion waits until the backup of a request is deleted. It returns the errors with which the server answers.
-func awaitDeletion(ctx context.Context, cluster *command.Cluster, request *velerov1.DeleteBackupRequest) error {
+// awaitDeletion waits until the backup of a request is deleted, or its bucket keeps it: "kept until DATE". It returns the
+// errors with which the server answers.
+func awaitDeletion(
+	ctx context.Context, cluster *command.Cluster, request *velerov1.DeleteBackupRequest,
+) (kept string, err error) {
 	uid := request.Labels[velerov1.BackupUIDLabel]
-	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var b velerov1.Backup
 		err := cluster.Get(ctx, cluster.Key(request.Spec.BackupName), &b)
 		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
@@ -150,10 +158,13 @@ func awaitDeletion(ctx context.Context, cluster *command.Cluster, request *veler
 		if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed && len(request.Status.Errors) > 0 {
 			return false, fmt.Errorf("%s", strings.Join(request.Status.Errors, "; "))
 		}
-		return false, nil
+		if value := request.Annotations[velerov1.KeptAnnotation]; value != "" {
+			kept = velerov1.KeptText(value)
+		}
+		return kept != "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("backup %s was not deleted: %w", request.Spec.BackupName, err)
+		return "", fmt.Errorf("backup %s was not deleted: %w", request.Spec.BackupName, err)
 	}
-	return nil
+	return kept, nil
 }

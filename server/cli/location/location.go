@@ -11,8 +11,8 @@ import (
 // NewCommand returns the command "backup-location".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup-location", "Work with backup storage locations, the buckets of backups",
-		newCreateCommand(a), command.NewGetCommand(a, "backup storage locations", getter()), newSetCommand(a),
-		newDeleteCommand(a))
+		newCreateCommand(a), command.NewGetCommand(a, "backup storage locations", getter()), newDescribeCommand(a),
+		newSetCommand(a), newDeleteCommand(a))
 }
 
 func getter() command.Getter[velerov1.BackupStorageLocation, *velerov1.BackupStorageLocation,

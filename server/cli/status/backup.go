@@ -31,6 +31,9 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 		if b.DeletionTimestamp != nil {
 			status = string(velerov1.BackupPhaseDeleting)
 		}
+		if state := keptState(b); state != "" {
+			status += " (" + state + ")"
+		}
 		position := ""
 		if b.Status.QueuePosition > 0 {
 			position = strconv.Itoa(b.Status.QueuePosition)
@@ -46,6 +49,18 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 		}
 	}
 	return t
+}
+
+// keptState returns why a backup is not deleted: "kept until DATE" if its deletion is requested or it has expired, and
+// "held"; "" if nothing keeps it.
+func keptState(b *velerov1.Backup) string {
+	switch {
+	case b.Annotations[velerov1.KeptAnnotation] != "":
+		return velerov1.KeptText(b.Annotations[velerov1.KeptAnnotation])
+	case b.Annotations[velerov1.HeldAnnotation] == "true":
+		return "held"
+	}
+	return ""
 }
 
 // madeBySchedule matches the names that schedules give to backups: their own name and a time.

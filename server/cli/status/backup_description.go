@@ -95,6 +95,7 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}
+	lines = append(lines, holdLines(doc.Backup)...)
 	if why := doc.Backup.Annotations[velerov1.DeletionFailureAnnotation]; why != "" &&
 		status.Phase == velerov1.BackupPhaseDeleting {
 		lines = append(lines, [2]string{"Deletion failed", layout.OneLine(why) +
@@ -105,6 +106,25 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	printWaits(d, doc.Backup)
 	printValidationErrors(d, doc.Backup, status.ValidationErrors)
 	printResults(d, doc.Results)
+}
+
+// holdLines returns what is known about the legal hold of a backup, and why its deletion waits.
+func holdLines(b *velerov1.Backup) (lines [][2]string) {
+	if value := b.Annotations[velerov1.KeptAnnotation]; value != "" {
+		lines = append(lines, [2]string{"Deletion waits", velerov1.KeptText(value) + " by its bucket"})
+	}
+	switch asked := b.Annotations[velerov1.HoldAnnotation]; {
+	case b.Annotations[velerov1.HeldAnnotation] == "true":
+		lines = append(lines, [2]string{"Legal hold", "on"})
+	case asked == "true":
+		lines = append(lines, [2]string{"Legal hold", "requested"})
+	case asked != "":
+		lines = append(lines, [2]string{"Legal hold", "its end is requested"})
+	}
+	if why := b.Annotations[velerov1.HoldFailureAnnotation]; why != "" {
+		lines = append(lines, [2]string{"Legal hold failed", layout.OneLine(why)})
+	}
+	return lines
 }
 
 func (doc *BackupDescription) printDeletions(d *layout.Description) {

@@ -41,7 +41,10 @@ var eventsByReason = map[string]event{
 		"Backup", "Warning",
 		"A deletion of the backup was refused, for example while a restore reads it.",
 	},
-	"Failed": {loads, "Warning", "The load has failed, with the reason."},
+	"Failed":   {loads, "Warning", "The load has failed, with the reason."},
+	"Held":     {"Backup", "Normal", "The files of the backup have a legal hold."},
+	"Kept":     {"Backup", "Normal", "The bucket keeps the backup until a time, or as it is held; it is deleted afterwards."},
+	"Released": {"Backup", "Normal", "The files of the backup have no legal hold any more."},
 	"KeptForRestore": {
 		"Backup", "Normal",
 		"The backup has expired, and is kept until a restore that reads it has ended.",

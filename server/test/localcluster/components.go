@@ -161,7 +161,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 					args = append(args, "--cert="+f.cert, "--key="+f.key)
 				}
 				// Metadata is in separate files because not every file system has extended attributes.
-				return append(args, "posix", "--sidecar="+f.s3Metadata, f.s3Data)
+				return append(args, "posix", "--sidecar="+f.s3Metadata, "--versioning-dir="+f.s3Versions, f.s3Data)
 			}(),
 			ready: func(ctx context.Context) error {
 				return checkURL(ctx, trusting, e.s3URL()+"/health", func(*http.Request) {})

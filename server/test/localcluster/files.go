@@ -20,7 +20,7 @@ type files struct {
 	dir, lock, logs, kubeconfig, tokens string
 	ca, cert, key, serviceAccountKey    string
 	etcdData, etcdSocket                string
-	s3Data, s3Metadata                  string
+	s3Data, s3Metadata, s3Versions      string
 	node, egress                        string
 }
 
@@ -30,7 +30,7 @@ func layout(dir string) files {
 		dir: dir, lock: in("lock"), logs: in("logs"), kubeconfig: in("kubeconfig"), tokens: in("tokens.csv"),
 		ca: in("ca.crt"), cert: in("serving.crt"), key: in("serving.key"), serviceAccountKey: in("service-accounts.key"),
 		etcdData: in("etcd"), etcdSocket: in("etcd.sock"),
-		s3Data: in("buckets"), s3Metadata: in("s3-metadata"),
+		s3Data: in("buckets"), s3Metadata: in("s3-metadata"), s3Versions: in("s3-versions"),
 		node: in("node"), egress: in("egress.json"),
 	}
 }
@@ -55,7 +55,7 @@ func fillDir(f files) (*os.File, error) {
 	if len(f.etcdSocket) >= 104 {
 		return nil, fmt.Errorf("%s is too long for the path of a socket: set TMPDIR to a shorter directory", f.etcdSocket)
 	}
-	for _, dir := range []string{f.logs, f.s3Data, f.s3Metadata} {
+	for _, dir := range []string{f.logs, f.s3Data, f.s3Metadata, f.s3Versions} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, fmt.Errorf("creating the cluster's directory: %w", err)
 		}

@@ -17,6 +17,7 @@ import (
 	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
@@ -53,6 +54,7 @@ func (p *program) register(server *grpc.Server, kind string) {
 		asyncbackupitemactionv1.RegisterAsyncBackupItemActionServiceServer(server, abia1{p: p})
 	case "ObjectStore":
 		objectstorev1.RegisterObjectStoreServer(server, storeServer{store: p.store})
+		objectlockv1.RegisterObjectLockServiceServer(server, lockServer{store: p.store})
 	case "VolumeSnapshotter":
 		volumesnapshotterv1.RegisterVolumeSnapshotterServer(server, sanServer{san: p.san})
 	case "QueueAdmission":

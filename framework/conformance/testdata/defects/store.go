@@ -16,7 +16,10 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -31,12 +34,15 @@ type store struct {
 	list     func(bucket, prefix string) ([]string, error)
 	prefixes func(bucket, prefix string) ([]string, error)
 	url      func(bucket, key string) (string, error)
+	locks    func() *objectlockv1.LocksResponse
+	hold     func(key string, on bool)
 	piece    int
 	sendErr  func()
 
 	mu    sync.Mutex
 	root  string // empty before Init
-	early error  // of a call before Init
+	held  map[string]bool
+	early error // of a call before Init
 }
 
 func (s *store) dir(bucket string) (string, error) {
@@ -59,7 +65,11 @@ func (s *store) path(bucket, key string) (string, error) {
 
 // goodStore returns a store that keeps all rules.
 func goodStore() *store {
-	s := &store{piece: 16384, sendErr: func() {}, early: errors.New("call Init first")}
+	s := &store{piece: 16384, sendErr: func() {}, early: errors.New("call Init first"), held: map[string]bool{}}
+	s.locks = func() *objectlockv1.LocksResponse {
+		return &objectlockv1.LocksResponse{Lock: objectlockv1.Answer_ANSWER_YES}
+	}
+	s.hold = func(key string, on bool) { s.held[key] = on }
 	s.init = func(config map[string]string, _ bool) error {
 		for key := range config {
 			if !slices.Contains([]string{"path", "bucket", "prefix"}, key) {
@@ -110,6 +120,9 @@ func goodStore() *store {
 		if err != nil {
 			return err
 		}
+		if s.isHeld(key) {
+			return heldError(key)
+		}
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -148,6 +161,41 @@ func foldersBelow(prefix string) func(keys []string, err error) ([]string, error
 		}
 		return slices.Sorted(maps.Keys(folders)), err
 	}
+}
+
+func (s *store) isHeld(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[key]
+}
+
+func heldError(key string) error {
+	failed, err := status.New(codes.FailedPrecondition, key+" is held").WithDetails(&objectlockv1.Locked{Held: true})
+	return errors.Join(err, failed.Err())
+}
+
+type lockServer struct {
+	objectlockv1.UnimplementedObjectLockServiceServer
+	store *store
+}
+
+func (s lockServer) Locks(context.Context, *objectlockv1.LocksRequest) (*objectlockv1.LocksResponse, error) {
+	return s.store.locks(), nil
+}
+
+func (s lockServer) SetHold(
+	_ context.Context, req *objectlockv1.SetHoldRequest,
+) (*objectlockv1.SetHoldResponse, error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.hold(req.GetKey(), req.GetOn())
+	return &objectlockv1.SetHoldResponse{}, nil
+}
+
+func (s lockServer) Retention(
+	_ context.Context, req *objectlockv1.RetentionRequest,
+) (*objectlockv1.RetentionResponse, error) {
+	return &objectlockv1.RetentionResponse{Held: s.store.isHeld(req.GetKey())}, nil
 }
 
 type storeServer struct {

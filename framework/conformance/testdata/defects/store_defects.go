@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	objectlockv1 "github.com/cleat-dev/cleat/proto/cleat/objectlock/v1"
 )
 
 func storeDefects() map[string]defect {
@@ -110,6 +112,30 @@ func storeDefects() map[string]defect {
 			return content, nil
 		}),
 		"store-pieces": plant(func(s *store) { s.piece = 1 << 20 }),
+		"store-locks": plant(func(s *store) {
+			s.locks = func() *objectlockv1.LocksResponse { return &objectlockv1.LocksResponse{Mode: 7} }
+		}).also("store-hold"),
+		"store-hold/deletes": plant(func(s *store) {
+			good := s.remove
+			s.remove = func(bucket, key string) error {
+				s.mu.Lock()
+				delete(s.held, key)
+				s.mu.Unlock()
+				return good(bucket, key)
+			}
+		}),
+		"store-hold/without reason": plant(func(s *store) {
+			good := s.remove
+			s.remove = func(bucket, key string) error {
+				if s.isHeld(key) {
+					return errors.New("access denied")
+				}
+				return good(bucket, key)
+			}
+		}),
+		"store-hold/forever": plant(func(s *store) {
+			s.hold = func(key string, _ bool) { s.held[key] = true }
+		}),
 		"store-replace": onPut(func(s *store, key string, content []byte) ([]byte, error) {
 			if strings.HasSuffix(key, "/key") {
 				if before, err := s.get("bucket", key); err == nil {
@@ -255,6 +281,9 @@ func storeDefects() map[string]defect {
 				return content, nil
 			}
 			s.remove = func(_, key string) error {
+				if s.isHeld(key) {
+					return heldError(key)
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				delete(objects, key)

@@ -110,7 +110,7 @@ func (c *currentStore) get() objectstore.Store {
 // adapter offers the hub of a store as authors implement one.
 type adapter struct{ *currentStore }
 
-var _ objectstorev1.ObjectStore = adapter{}
+var _ objectstorev1.Locker = adapter{}
 
 // of returns the context of a call for the run that has called the store in front.
 func (adapter) of(ctx context.Context) context.Context {
@@ -125,6 +125,9 @@ func (a adapter) PutObject(ctx context.Context, input *objectstorev1.PutObjectIn
 	ctx = a.of(ctx)
 	if input.IfAbsent {
 		ctx = hostapi.IfAbsent(ctx)
+	}
+	if !input.RetainUntil.IsZero() {
+		ctx = hostapi.RetainUntil(ctx, input.RetainUntil)
 	}
 	return a.get().PutObject(ctx, input.Bucket, input.Key, input.Body)
 }
@@ -179,4 +182,21 @@ func (a adapter) CreateSignedURL(
 ) (*objectstorev1.CreateSignedURLOutput, error) {
 	url, err := a.get().CreateSignedURL(a.of(ctx), input.Bucket, input.Key, input.TTL)
 	return &objectstorev1.CreateSignedURLOutput{URL: url}, err
+}
+
+// Locks implements objectstorev1.Locker.
+func (a adapter) Locks(ctx context.Context, input *objectstorev1.LocksInput) (*objectstorev1.Locks, error) {
+	return a.get().Locks(a.of(ctx), input.Bucket)
+}
+
+// SetHold implements objectstorev1.Locker.
+func (a adapter) SetHold(ctx context.Context, input *objectstorev1.SetHoldInput) error {
+	return a.get().SetHold(a.of(ctx), input.Bucket, input.Key, input.On)
+}
+
+// Retention implements objectstorev1.Locker.
+func (a adapter) Retention(
+	ctx context.Context, input *objectstorev1.RetentionInput,
+) (*objectstorev1.Retention, error) {
+	return a.get().Retention(a.of(ctx), input.Bucket, input.Key)
 }

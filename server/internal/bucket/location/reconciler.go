@@ -3,6 +3,7 @@ package location
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/locks"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 const (
@@ -126,11 +129,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	validated := location.Spec.DeepCopy() // the response to the patch below may contain a newer spec
+	before := location.DeepCopy()
 	problem := r.validate(ctx, &location)
 	if ctx.Err() != nil { // the server is stopping; the location may be fine
 		return ctrl.Result{}, ctx.Err()
 	}
-	if err := r.writeStatus(ctx, &location, problem); err != nil {
+	if err := r.writeStatus(ctx, before, &location, problem); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.remember(request.NamespacedName, *validated)
@@ -166,7 +170,7 @@ func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency tim
 	return wait, wait <= 0
 }
 
-// validate opens the location and checks the bucket.
+// validate opens the location and checks the bucket, and notes in location what the bucket locks.
 func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStorageLocation) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, validationTimeout,
 		fmt.Errorf("the object store did not answer within %s", validationTimeout))
@@ -175,6 +179,15 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 	if err == nil {
 		err = opened.Validate(ctx)
 	}
+	if err == nil {
+		var found *objectstore.Locks
+		if found, err = opened.Locks(ctx); errors.Is(err, errors.ErrUnsupported) {
+			found, err = nil, nil
+		}
+		if err == nil {
+			locks.Note(location, found)
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
@@ -182,11 +195,12 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 }
 
 // writeStatus writes the result of a validation.
-func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupStorageLocation, problem error) error {
+func (r *Reconciler) writeStatus(
+	ctx context.Context, before, location *velerov1.BackupStorageLocation, problem error,
+) error {
 	if r.Observe != nil {
 		r.Observe(location.Name, problem == nil)
 	}
-	before := location.DeepCopy()
 	status := &location.Status
 	status.LastValidationTime = &metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
 	status.Phase, status.Message = velerov1.BackupStorageLocationPhaseAvailable, r.warning(ctx, location)

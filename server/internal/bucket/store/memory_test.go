@@ -15,11 +15,14 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 // memory is an object store in memory. It keeps an object only when its body ended regularly, unless
 // keepBroken is set, and records what it was asked to do.
 type memory struct {
+	objectstore.Store // has no calls about locks
+
 	mu      sync.Mutex
 	objects map[string][]byte
 	calls   []string // "put KEY", "delete KEY" in the order in which they took effect

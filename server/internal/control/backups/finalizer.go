@@ -324,6 +324,9 @@ func (r *Finalizer) publish(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, files store.Tally, status *velerov1.BackupStatus,
 	log hclog.Logger,
 ) error {
+	if b.Status.Expiration != nil {
+		objects = objects.Retain(b.Status.Expiration.Time)
+	}
 	if err := objects.Publish(ctx, b.Name, files); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,8 +50,10 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 			before, ok := e.ObjectOld.(*velerov1.DeleteBackupRequest)
 			after, also := e.ObjectNew.(*velerov1.DeleteBackupRequest)
 			return ok && also && before.Status.Phase == after.Status.Phase
-		}}))
+		}})).Watches(&velerov1.Backup{}, r.onRelease())
 }
+
+type requestQueue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // Engine calls the DeleteItemActions of plugins; it is deletion.Run with its Deps.
 type Engine func(context.Context, deletion.Request) error
@@ -82,7 +85,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	log := r.Log.With("backup", request.Spec.BackupName, "request", req.String())
 
-	backup, location, err := r.begin(ctx, request)
+	backup, location, err := r.begin(ctx, request, log)
 	record := &audit{request: request, backup: backup}
 	if errors.Is(err, run.ErrNotFound) && hasBegun(request) {
 		// A former server has deleted the backup, but not the requests.
@@ -96,7 +99,14 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		log.Debug("the deletion goes on when the backup storage location is available")
 		return ctrl.Result{RequeueAfter: run.WaitDelay}, r.wait(ctx, request, "waits: "+run.LocationProblem(location))
 	}
-	if _, refused := errors.AsType[refusal](err); refused {
+	if kept := keptBy(err); kept != nil {
+		return r.keep(ctx, request, backup, kept, log)
+	}
+	_, refused := errors.AsType[refusal](err)
+	if refused && isKept(request) && backup != nil { // it was not refused when it was made
+		return ctrl.Result{RequeueAfter: run.WaitDelay}, r.wait(ctx, request, "waits: "+err.Error())
+	}
+	if refused {
 		record.report(r.Log, r.Events, outcomeRefused, err)
 		return ctrl.Result{RequeueAfter: keepRequest}, r.process(ctx, request, err)
 	}
@@ -106,6 +116,11 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	log.Info("deleting the backup")
 	r.Metrics.DeletionStarted(backup)
 	err = panics.Catch(log, func() error { return r.delete(ctx, record, location, log) })
+	kept := keptBy(err)
+	if kept != nil {
+		r.Metrics.DeletionEnded(backup, nil)
+		return r.keep(ctx, request, backup, kept, log)
+	}
 	r.Metrics.DeletionEnded(backup, err)
 	switch {
 	case err == nil:
@@ -135,9 +150,9 @@ func (r *Controller) noteFailure(ctx context.Context, backup *velerov1.Backup, r
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the
 // backup does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even
-// with an error, and its location with run.ErrLocationAway.
+// with an error, and its location with run.ErrLocationAway. It returns a keptError if the bucket keeps the backup.
 func (r *Controller) begin(
-	ctx context.Context, request *velerov1.DeleteBackupRequest,
+	ctx context.Context, request *velerov1.DeleteBackupRequest, log hclog.Logger,
 ) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
@@ -159,10 +174,13 @@ func (r *Controller) begin(
 		return backup, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
-	if errors.Is(err, run.ErrLocationAway) && !hasBegun(request) {
+	if errors.Is(err, run.ErrLocationAway) && !hasBegun(request) && !isKept(request) {
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
+		return backup, location, err
+	}
+	if err := r.mustNotBeKept(ctx, backup, location, log); err != nil {
 		return backup, location, err
 	}
 	if err := r.label(ctx, request, backup); err != nil {
@@ -177,6 +195,7 @@ func (r *Controller) begin(
 				b.Annotations = make(map[string]string)
 			}
 			b.Annotations[run.DeletedInPhaseAnnotation] = string(run.BackupPhase(b))
+			delete(b.Annotations, velerov1.KeptAnnotation)
 			b.Status.Phase = velerov1.BackupPhaseDeleting
 			b.Status.QueuePosition = 0
 			return nil

@@ -54,7 +54,7 @@ func TestOwnerOfStoredData(t *testing.T) {
 			require.NoError(t, err)
 			decoded, err := decodeStored("b", metadata)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, owns(tt.backup, decoded))
+			require.Equal(t, tt.want, run.Owns(tt.backup, decoded))
 		})
 	}
 	_, err := decodeStored("b", []byte("<html>"))

@@ -41,6 +41,7 @@ func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRe
 	request.Labels[velerov1.BackupUIDLabel] = string(backup.UID)
 	request.Status.Phase = velerov1.DeleteBackupRequestPhaseInProgress
 	request.Status.Errors = nil // it does not wait any more
+	delete(request.Annotations, velerov1.KeptAnnotation)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("set the request's phase to InProgress: %w", err)
 	}

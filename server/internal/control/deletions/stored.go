@@ -43,7 +43,7 @@ func (r *Controller) deleteStored(
 		if stored, err = decodeStored(backup.Name, metadata); err != nil {
 			return err
 		}
-		if !owns(backup, stored) {
+		if !run.Owns(backup, stored) {
 			record.foreign = true
 			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
@@ -53,6 +53,9 @@ func (r *Controller) deleteStored(
 			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s",
 				expires.UTC().Format(time.RFC3339)))
 		}
+	}
+	if err := r.checkKept(ctx, objects, backup); err != nil {
+		return err
 	}
 	proof := proofOf(record.request, backup, stored)
 	failed := r.callPlugins(ctx, record, objects, proof, log)
@@ -155,18 +158,4 @@ func decodeStored(name string, metadata []byte) (*velerov1.Backup, error) {
 // completed without operations has no DataUploads, and its files have all PodVolumeBackups.
 func mayHaveLoads(stored *velerov1.Backup) bool {
 	return stored.Status.Phase != velerov1.BackupPhaseCompleted || stored.Status.BackupItemOperationsAttempted > 0
-}
-
-// owns reports whether backup is the stored one, as its velero-backup.json has it: it has the same uid, or backup is a
-// copy of it in another cluster, which has the same status and was not created before the start. Times are seconds, so
-// that a backup of the same name that started in the same second differs only by its failureReason: it found the name
-// taken.
-func owns(backup, stored *velerov1.Backup) bool {
-	if stored.UID == backup.UID {
-		return true
-	}
-	have, want := &backup.Status, &stored.Status
-	return have.StartTimestamp != nil && have.StartTimestamp.Equal(want.StartTimestamp) &&
-		have.CompletionTimestamp.Equal(want.CompletionTimestamp) && have.FailureReason == want.FailureReason &&
-		!backup.CreationTimestamp.Before(have.StartTimestamp)
 }

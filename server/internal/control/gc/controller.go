@@ -194,7 +194,8 @@ func newRequest(b *velerov1.Backup) *velerov1.DeleteBackupRequest {
 	}
 }
 
-// await waits until the backup is deleted or the request has failed. The controller of the request logs the reason.
+// await waits until the backup is deleted, its bucket keeps it, or the request has failed. The controller of the request
+// logs the reason.
 func (r *Controller) await(
 	ctx context.Context, b *velerov1.Backup, request *velerov1.DeleteBackupRequest, log hclog.Logger,
 ) error {
@@ -207,6 +208,9 @@ func (r *Controller) await(
 			}
 			if err != nil {
 				return false, err
+			}
+			if now.Annotations[velerov1.KeptAnnotation] != "" { // others do not wait until the bucket lets it go
+				return true, nil
 			}
 			err = r.Get(ctx, client.ObjectKeyFromObject(request), request) // it may not be in the cache yet
 			return err == nil && request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, client.IgnoreNotFound(err)

@@ -142,6 +142,14 @@ func (s fencedStore) DeleteObject(ctx context.Context, bucket, key string) error
 	return s.Store.DeleteObject(ctx, bucket, key)
 }
 
+// SetHold implements objectstore.Store.
+func (s fencedStore) SetHold(ctx context.Context, bucket, key string, on bool) error {
+	if err := s.fence.Wait(ctx); err != nil {
+		return err
+	}
+	return s.Store.SetHold(ctx, bucket, key, on)
+}
+
 // Snapshotter returns a snapshotter that waits for the fence before it creates or deletes anything.
 func (f *Fence) Snapshotter(s volumesnapshotter.Snapshotter) volumesnapshotter.Snapshotter {
 	return fencedSnapshotter{Snapshotter: s, fence: f}

@@ -8,6 +8,7 @@ const (
 	BackupFinalizerController   = "backup-finalizer"
 	BackupDeletionController    = "backup-deletion"
 	BackupDryRunController      = "backup-dry-run"
+	BackupHoldController        = "backup-hold"
 	GarbageCollectionController = "gc"
 	BackupSyncController        = "backup-sync"
 	RestoreController           = "restore"

@@ -137,7 +137,7 @@ func isFinal(ctx context.Context, err error) bool {
 		return true
 	}
 	for _, final := range []error{ErrLostLead, versioning.ErrNotFound, versioning.ErrInvalid, versioning.ErrExists,
-		versioning.ErrInvalidReply} {
+		versioning.ErrLocked, versioning.ErrInvalidReply, errors.ErrUnsupported} {
 		if errors.Is(err, final) {
 			return true
 		}

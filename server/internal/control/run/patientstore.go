@@ -82,6 +82,22 @@ func (s patientStore) DeleteObject(ctx context.Context, bucket, key string) erro
 	})
 }
 
+// Locks implements objectstore.Store.
+func (s patientStore) Locks(ctx context.Context, bucket string) (*objectstore.Locks, error) {
+	return patiently(ctx, s.outage, func() (*objectstore.Locks, error) { return s.Store.Locks(ctx, bucket) })
+}
+
+// SetHold implements objectstore.Store.
+func (s patientStore) SetHold(ctx context.Context, bucket, key string, on bool) error {
+	return s.outage.call(ctx, func() (int64, error) { return 0, s.Store.SetHold(ctx, bucket, key, on) })
+}
+
+// Retention implements objectstore.Store.
+func (s patientStore) Retention(ctx context.Context, bucket, key string) (*objectstore.Retention, error) {
+	return patiently(ctx, s.outage,
+		func() (*objectstore.Retention, error) { return s.Store.Retention(ctx, bucket, key) })
+}
+
 func patiently[T any](ctx context.Context, o *outage, ask func() (T, error)) (answer T, err error) {
 	err = o.call(ctx, func() (_ int64, err error) {
 		answer, err = ask()

@@ -120,6 +120,15 @@ func storeRules() []suite.Rule {
 				"store cannot do that. An address that the machine of the test does not reach is not held against the store.",
 		},
 		{
+			ID: "store-locks", Kinds: kinds, Check: withStore("locks", checkStoreLocks),
+			Text: "A store that serves ObjectLockService tells what a bucket locks, without a contradiction.",
+		},
+		{
+			ID: "store-hold", Kinds: kinds, Check: withStore("hold", checkStoreHold),
+			Text: "Where a bucket can lock, a held object is told as held, and its DeleteObject fails and says so, until the " +
+				"hold is ended. SetHold can be repeated.",
+		},
+		{
 			ID: "store-restart", Kinds: kinds, Check: withStore("restart", checkStoreRestart),
 			Text: "Objects survive the process: after a kill -9 the next process has them after its Init.",
 		},
