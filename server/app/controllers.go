@@ -199,6 +199,9 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, c.restoreDryRuns(*restoring), stopRestore)
 	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, c.restoreFinalizer(hooks), nil)
 
+	if err := c.addRehearsals(r, *restoring, stopRestore); err != nil {
+		return err
+	}
 	if err := c.addRepositories(r); err != nil {
 		return err
 	}

@@ -6,13 +6,18 @@ import (
 	"os"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
+	"github.com/cleat-dev/cleat/server/internal/control/rehearsals"
 	"github.com/cleat-dev/cleat/server/internal/control/restores"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 )
 
 // restores returns the controller that runs restores.
@@ -52,6 +57,43 @@ func (c *controllers) restoreDryRuns(restoring restores.Controller) *restores.Dr
 	restoring.Journals, restoring.Monitor, restoring.Hooks, restoring.Logs = nil, nil, nil, nil
 	restoring.Log = c.Log.Named(run.RestoreDryRunController)
 	return &restores.DryRuns{Controller: &restoring, Harmless: c.File.Plugins.DryRun}
+}
+
+// addRehearsals adds the controllers of rehearsals. It starts from a copy of the controller of restores.
+func (c *controllers) addRehearsals(r *registrar, restoring restores.Controller, stop handler.EventHandler) error {
+	if r.isDisabled(run.RehearsalController) || !r.needs(run.RehearsalController, run.RestoreController) {
+		return r.err
+	}
+	settings := c.File.Restores.Rehearsals.WithDefaults()
+	executor, err := hook.NewExecutor(c.REST, c.Options.APIOutageTimeout)
+	if err != nil {
+		return err
+	}
+	restoring.Log = c.Log.Named(run.RehearsalRestoreController)
+	restoring.Enclose = func(namespaces []string) enclosure.Rules {
+		return enclosure.Rules{Namespaces: namespaces, CustomResources: settings.CustomResources}
+	}
+	r.add(run.RehearsalRestoreController, &velerov1.Restore{}, settings.Concurrent, &restoring, stop)
+	r.add(run.RehearsalController, &velerov1.Restore{}, lightWorkers, &rehearsals.Controller{
+		Cluster:     c.cluster,
+		Stores:      c.opener,
+		StoreOutage: c.Options.StoreOutageTimeout,
+		Executor:    executor,
+		Settings:    settings,
+		Metrics:     c.metrics,
+		Log:         c.Log.Named(run.RehearsalController),
+		Now:         time.Now,
+	}, nil)
+	r.add(run.RehearsalScheduleController, &velerov1.Schedule{}, lightWorkers, &rehearsals.Schedules{
+		Cluster: c.cluster,
+		Events:  c.events,
+		Log:     c.Log.Named(run.RehearsalScheduleController),
+		Now:     time.Now,
+	}, nil)
+	if err := c.mgr.Add(&rehearsals.Sweep{Cluster: c.cluster, Log: c.Log.Named(run.RehearsalController)}); err != nil {
+		return fmt.Errorf("add the sweep of rehearsals: %w", err)
+	}
+	return r.err
 }
 
 // restoreFinalizer returns the controller that completes restores whose operations have ended.

@@ -15,8 +15,8 @@ import (
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup", "Work with backups",
 		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a),
-		newDownloadCommand(a), newUnsealCommand(a), newVerifyCommand(a), newCancelCommand(a), newHoldCommand(a),
-		newReleaseCommand(a), newDeleteCommand(a))
+		newDownloadCommand(a), newRehearseCommand(a), newRehearsalsCommand(a), newUnsealCommand(a), newVerifyCommand(a),
+		newCancelCommand(a), newHoldCommand(a), newReleaseCommand(a), newDeleteCommand(a))
 }
 
 func getter() command.Getter[velerov1.Backup, *velerov1.Backup, *velerov1.BackupList] {

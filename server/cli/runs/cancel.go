@@ -92,7 +92,7 @@ func awaitCancelled(ctx context.Context, a *command.App, cluster *command.Cluste
 		return fmt.Errorf("wait for the end of the %s: %w", kind, err)
 	}
 	now := o.state()
-	if now.Phase == string(velerov1.BackupPhaseCompleted) {
+	if now.Phase == string(velerov1.BackupPhaseCompleted) && !velerov1.IsRehearsal(o) {
 		return fmt.Errorf("%s %s was Completed before it could be cancelled", kind, name)
 	}
 	_, err := fmt.Fprintf(a.Out, "%s %q has ended: %s.\n", now.Title(), name, now.Phase)

@@ -18,6 +18,13 @@ import (
 func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION",
 		"QUEUE POSITION", "SELECTOR"}}
+	// The column is there only where backups are rehearsed.
+	rehearsed := slices.ContainsFunc(backups, func(b velerov1.Backup) bool {
+		return b.Annotations[velerov1.RehearsalsAnnotation] != ""
+	})
+	if rehearsed {
+		t.Head = append(t.Head, "REHEARSED")
+	}
 	for i := range backups {
 		b := &backups[i]
 		status := phaseOf(b, string(b.Status.Phase))
@@ -37,6 +44,9 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 			layout.Remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector,
 				b.Spec.OrLabelSelectors),
 		})
+		if rehearsed {
+			t.Rows[i] = append(t.Rows[i], lastRehearsal(b))
+		}
 	}
 	addVerified(&t, backups, now)
 	return t

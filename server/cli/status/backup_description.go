@@ -71,6 +71,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 		printResources(d, doc.Resources)
 	}
 	doc.printVolumes(d)
+	printLastRehearsal(d, b)
 	doc.printDeletions(d)
 	printProblems(d, doc.Problems)
 	return d.Err()

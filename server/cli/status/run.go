@@ -77,10 +77,17 @@ func phaseOf(object metav1.Object, phase string) string {
 		return DryRunCompleted
 	case velerov1.DryRunFailed:
 		return DryRunFailed
-	default:
+	}
+	switch rehearsal := object.GetAnnotations()[velerov1.RehearsalAnnotation]; rehearsal {
+	case "", velerov1.RehearsalRestoring, velerov1.RehearsalDone:
 		return PhaseOrNew(phase)
+	default:
+		return rehearsing + strings.ToUpper(rehearsal[:1]) + rehearsal[1:]
 	}
 }
+
+// rehearsing begins the phase of a rehearsal whose Restore has not begun, or has ended, such as RehearsalWaiting.
+const rehearsing = "Rehearsal"
 
 func operationsCount(attempted, completed, failed int) serverreport.Summary {
 	return serverreport.Summary{Open: max(0, attempted-completed-failed), Completed: completed, Failed: failed}
@@ -117,6 +124,9 @@ func (r Run) Ended() bool {
 
 // HasLog reports whether a run in this phase has stored its log and its other files, unless it failed early.
 func (r Run) HasLog() bool {
+	if r.Phase == rehearsing+"Requested" || r.Phase == rehearsing+"Preparing" {
+		return false
+	}
 	switch velerov1.BackupPhase(r.Phase) {
 	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
 		velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailedValidation, DryRun, DryRunCompleted, DryRunFailed:
@@ -146,6 +156,10 @@ func (r Run) Cancellation() (string, error) {
 	phase := velerov1.BackupPhase(r.Phase)
 	finalizing := phase == velerov1.BackupPhaseFinalizing || phase == velerov1.BackupPhaseFinalizingPartiallyFailed
 	switch {
+	case r.Phase == rehearsing+"Cleaning":
+		return "", fmt.Errorf("rehearsal %s has ended, and what it has made is being deleted", r.Name)
+	case strings.HasPrefix(r.Phase, rehearsing):
+		return "it ends early, and what it has made is deleted", nil
 	case r.Ended(), phase == velerov1.BackupPhaseDeleting:
 		return "", fmt.Errorf("%s %s has ended (%s), so there is nothing to cancel", r.Kind, r.Name, r.Phase)
 	case finalizing && r.Hooks > 0:

@@ -109,7 +109,15 @@ func (r *Controller) reader(ctx context.Context, b *velerov1.Backup) (*velerov1.
 
 // reads reports whether a restore reads its backup, or will.
 func reads(restore *velerov1.Restore) bool {
-	return restore.DeletionTimestamp == nil && !velerov1.IsDryRun(restore) && !run.RestorePhase(restore).Terminal()
+	if restore.DeletionTimestamp != nil || velerov1.IsDryRun(restore) {
+		return false
+	}
+	switch restore.Annotations[velerov1.RehearsalAnnotation] {
+	case "", velerov1.RehearsalDone:
+		return !run.RestorePhase(restore).Terminal()
+	default: // its Restore may not have begun, and its report is stored beside the backup
+		return true
+	}
 }
 
 // checkLocation reports whether a backup can be deleted from its location. If not, a label of the backup has the

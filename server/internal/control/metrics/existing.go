@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
 // listTimeout bounds the time for which a scrape waits for the objects: the cache of a starting server is not filled
@@ -30,6 +33,7 @@ type existing struct {
 
 	backups, restores, lastStatus, lastSuccess, items, itemErrors, locations *prometheus.Desc
 	damaged, notVerified, unsigned, verified                                 *prometheus.Desc
+	rehearsed, rehearsedAt, estimate, rehearsalInterval                      *prometheus.Desc
 }
 
 // set holds the objects that have time series, by the values of their labels.
@@ -51,6 +55,14 @@ func newExisting(reader client.Reader, namespace string) existing {
 			"schedule"),
 		items:      desc("backup_items_total", "Items of the last backup.", "schedule"),
 		itemErrors: desc("backup_items_errors", "Errors of the last backup.", "schedule"),
+		rehearsed: prometheus.NewDesc("cleat_rehearsal_last_status",
+			"1 when the last rehearsal of a backup has passed, 0 otherwise.", []string{"schedule"}, nil),
+		rehearsedAt: prometheus.NewDesc("cleat_rehearsal_last_passed_timestamp",
+			"When the last rehearsal that has passed ended, in Unix seconds.", []string{"schedule"}, nil),
+		estimate: prometheus.NewDesc("cleat_rehearsal_restore_estimate_seconds",
+			"How long a restore would take, by the last rehearsal.", []string{"schedule"}, nil),
+		rehearsalInterval: prometheus.NewDesc("cleat_rehearsal_expected_interval_seconds",
+			"Time between the next two rehearsals of a schedule.", []string{"schedule"}, nil),
 		locations: desc("backup_location_status_gauge", "1 when the backup storage location is available, 0 otherwise.",
 			"backup_location_name"),
 		damaged:     own("backup_damaged", "Backups whose last verification has found damage."),
@@ -68,7 +80,8 @@ func (m *Metrics) Describe(all chan<- *prometheus.Desc) {
 	}
 	e := &m.existing
 	for _, desc := range []*prometheus.Desc{e.backups, e.restores, e.lastStatus, e.lastSuccess, e.items, e.itemErrors,
-		e.locations, e.damaged, e.notVerified, e.unsigned, e.verified} {
+		e.locations, e.damaged, e.notVerified, e.unsigned, e.verified, e.rehearsed, e.rehearsedAt, e.estimate,
+		e.rehearsalInterval} {
 		all <- desc
 	}
 }
@@ -147,11 +160,16 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		found.repositories[repositories.Items[i].Name] = true
 	}
 	for i := range schedules.Items {
-		found.schedules[velerov1.ValidLabelValue(schedules.Items[i].Name)] = true
+		s := &schedules.Items[i]
+		name := velerov1.ValidLabelValue(s.Name)
+		found.schedules[name] = true
+		if interval := rehearsalInterval(s, time.Now()); interval > 0 {
+			send(e.rehearsalInterval, interval.Seconds(), name)
+		}
 	}
 	count := 0
 	for i := range restores.Items {
-		if r := &restores.Items[i]; !velerov1.IsDryRun(r) {
+		if r := &restores.Items[i]; !velerov1.IsDryRun(r) && !velerov1.IsRehearsal(r) {
 			count++
 			found.schedules[scheduleOfRestore(r)] = true
 		}
@@ -160,6 +178,7 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	count = 0
 	checked := verifications{}
 	last, successes := map[string]*velerov1.Backup{}, map[string]int64{}
+	rehearsed := map[string][]rehearsal.Summary{}
 	for i := range backups.Items {
 		b := &backups.Items[i]
 		if velerov1.IsDryRun(b) {
@@ -168,6 +187,8 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 		count++
 		schedule := scheduleOf(b)
 		found.schedules[schedule], found.backups[b.Name] = true, true
+		rehearsed[schedule] = append(rehearsed[schedule],
+			rehearsal.ParseList(b.Annotations[velerov1.RehearsalsAnnotation])...)
 		phase := run.SettledPhase(b)
 		if !phase.Terminal() {
 			continue
@@ -197,12 +218,47 @@ func (e *existing) collect(ctx context.Context, all chan<- prometheus.Metric) (s
 	for schedule, at := range successes {
 		send(e.lastSuccess, float64(at), schedule)
 	}
+	for schedule, list := range rehearsed {
+		e.sendRehearsals(list, func(desc *prometheus.Desc, value float64) { send(desc, value, schedule) })
+	}
 	for i := range locations.Items {
 		if l := &locations.Items[i]; l.Status.Phase != "" {
 			send(e.locations, number(l.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable), l.Name)
 		}
 	}
 	return found, nil
+}
+
+// rehearsalInterval returns the time between the next two rehearsals of a schedule, 0 for one without.
+func rehearsalInterval(s *velerov1.Schedule, now time.Time) time.Duration {
+	expression := s.Annotations[velerov1.RehearseAnnotation]
+	if expression == "" || s.Spec.Paused {
+		return 0
+	}
+	times, err := timetable.Parse(expression, now)
+	if err != nil {
+		return 0
+	}
+	next := times.Next(now)
+	return times.Next(next).Sub(next)
+}
+
+// sendRehearsals sends the metrics of the rehearsals of the backups of a schedule.
+func (e *existing) sendRehearsals(list []rehearsal.Summary, send func(desc *prometheus.Desc, value float64)) {
+	list = slices.DeleteFunc(list, func(s rehearsal.Summary) bool { return s.Result == rehearsal.Cancelled })
+	if len(list) == 0 {
+		return
+	}
+	newest := func(a, b rehearsal.Summary) int { return a.Ended.Compare(b.Ended) }
+	last := slices.MaxFunc(list, newest)
+	send(e.rehearsed, number(last.Result == rehearsal.Passed))
+	if last.Estimate > 0 {
+		send(e.estimate, last.Estimate)
+	}
+	passed := slices.DeleteFunc(list, func(s rehearsal.Summary) bool { return s.Result != rehearsal.Passed })
+	if len(passed) > 0 {
+		send(e.rehearsedAt, float64(slices.MaxFunc(passed, newest).Ended.Unix()))
+	}
 }
 
 // begun returns when a backup was started or, if it was never started, created.

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 )
 
 // Metrics are the metrics of backups, deletions, restores, schedules, repositories and locations. All metrics except
@@ -35,6 +36,8 @@ type Metrics struct {
 	restorePartial   *prometheus.CounterVec
 	restoreFailures  *prometheus.CounterVec
 	restoreInvalids  *prometheus.CounterVec
+
+	rehearsalSuccesses, rehearsalFailures *prometheus.CounterVec
 
 	scheduleIntervals *prometheus.GaugeVec
 
@@ -82,6 +85,15 @@ func New(registry prometheus.Registerer, reader client.Reader, namespace string)
 		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
+	rehearsals := func(name, help string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Name: name, Help: help},
+			[]string{"schedule"})
+		all = append(all, c)
+		return c
+	}
+	m.rehearsalSuccesses = rehearsals("rehearsal_success_total", "Rehearsals of backups that have passed.")
+	m.rehearsalFailures = rehearsals("rehearsal_failure_total",
+		"Rehearsals of backups that have failed or could not begin. Cancelled ones do not count.")
 	snapshots := func(name, help string, labels ...string) (c snapshotCounters) {
 		for kind, counter := range map[string]**prometheus.CounterVec{"attempt": &c.attempted, "success": &c.succeeded,
 			"failure": &c.failed} {
@@ -239,14 +251,14 @@ func (m *Metrics) ScheduleDeleted(name string) { m.ScheduleSeen(name, 0) }
 
 // RestoreStarted counts the start of a restore.
 func (m *Metrics) RestoreStarted(r *velerov1.Restore) {
-	if m != nil {
+	if m != nil && !velerov1.IsRehearsal(r) {
 		m.restoreAttempts.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
 
 // RestoreInvalid counts a restore that failed validation.
 func (m *Metrics) RestoreInvalid(r *velerov1.Restore) {
-	if m != nil {
+	if m != nil && !velerov1.IsRehearsal(r) {
 		m.restoreInvalids.WithLabelValues(scheduleOfRestore(r)).Inc()
 	}
 }
@@ -260,7 +272,7 @@ func (m *Metrics) RestoreRan(r *velerov1.Restore) {
 
 // RestoreEnded counts a restore in its final phase.
 func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
-	if m == nil {
+	if m == nil || velerov1.IsRehearsal(r) {
 		return
 	}
 	switch r.Status.Phase {
@@ -270,5 +282,19 @@ func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
 		m.restorePartial.WithLabelValues(scheduleOfRestore(r)).Inc()
 	default:
 		m.restoreFailures.WithLabelValues(scheduleOfRestore(r)).Inc()
+	}
+}
+
+// RehearsalEnded counts a rehearsal of a backup.
+func (m *Metrics) RehearsalEnded(schedule string, result rehearsal.Result) {
+	if m == nil {
+		return
+	}
+	switch schedule = velerov1.ValidLabelValue(schedule); result {
+	case rehearsal.Passed:
+		m.rehearsalSuccesses.WithLabelValues(schedule).Inc()
+	case rehearsal.Cancelled:
+	default:
+		m.rehearsalFailures.WithLabelValues(schedule).Inc()
 	}
 }

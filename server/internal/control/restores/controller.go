@@ -23,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 )
 
 // restoreFinalizer keeps a Restore until its files in the object storage are deleted.
@@ -55,10 +56,13 @@ type Controller struct {
 	Logs        *run.Logs // nil for dry runs
 	// for unpacked archives; empty means the system's directory of temporary files
 	SpoolDir string
-	Events   events.EventRecorder // nil for none
-	Metrics  *metrics.Metrics
-	Log      hclog.Logger
-	Now      func() time.Time
+	// Enclose makes the rules of a rehearsal with these namespaces. Unless it is nil, the controller runs the restores of
+	// rehearsals, and no others.
+	Enclose func(namespaces []string) enclosure.Rules
+	Events  events.EventRecorder // nil for none
+	Metrics *metrics.Metrics
+	Log     hclog.Logger
+	Now     func() time.Time
 }
 
 // Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number
@@ -71,7 +75,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	phase := run.RestorePhase(restore)
 	starts := phase == velerov1.RestorePhaseNew || phase == velerov1.RestorePhaseInProgress
-	if !starts || restore.DeletionTimestamp != nil || ctx.Err() != nil {
+	if !starts || !r.runs(restore) || restore.DeletionTimestamp != nil || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
 	log := r.Log.With("restore", req.String())
@@ -109,6 +113,14 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.Metrics.RestoreStarted(restore)
 	return ctrl.Result{}, r.work(active, restore, src, log)
+}
+
+// runs reports whether a restore is one of this controller. That of a rehearsal begins when its namespaces are there.
+func (r *Controller) runs(restore *velerov1.Restore) bool {
+	if r.Enclose == nil {
+		return !velerov1.IsRehearsal(restore)
+	}
+	return restore.Annotations[velerov1.RehearsalAnnotation] == velerov1.RehearsalRestoring
 }
 
 // start claims the restore and writes InProgress, FailedValidation, or Failed if all its attempts were made.

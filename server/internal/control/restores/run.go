@@ -3,6 +3,8 @@ package restores
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,6 +173,9 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		Journal:   journal,
 		Followed:  followed,
 		Progress:  progress.Set,
+	}
+	if w.Enclose != nil {
+		request.Enclose = w.Enclose(slices.Sorted(maps.Values(w.object.Spec.NamespaceMapping))).Decide
 	}
 	if w.dryRun != nil {
 		request.DryRun = w.dryRun(session)

@@ -70,8 +70,30 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 			problems = append(problems, err.Error())
 		}
 	}
+	if r.Enclose != nil {
+		enclosed, err := r.checkEnclosure(ctx, object)
+		if err != nil {
+			return source{}, err
+		}
+		problems = append(problems, enclosed...)
+	}
 	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems, modifierProblems, policyProblems)
 	return src, nil
+}
+
+// checkEnclosure returns the namespaces of a rehearsal that were not made for it.
+func (r *Controller) checkEnclosure(ctx context.Context, object *velerov1.Restore) (problems []string, err error) {
+	for _, name := range object.Spec.NamespaceMapping {
+		var live corev1.Namespace
+		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &live)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get namespace %s of the rehearsal: %w", name, err)
+		}
+		if err != nil || live.Labels[velerov1.RehearsalLabel] != string(object.UID) {
+			problems = append(problems, fmt.Sprintf("namespace %s was not made for this rehearsal", name))
+		}
+	}
+	return problems, nil
 }
 
 // versionPriorities reads the ConfigMap with the versions that the user prefers, if the feature EnableAPIGroupVersions

@@ -26,6 +26,7 @@
 //	existing.go    objects that already exist in the cluster
 //	drift/         the differences between such an object and the backup, and the fields that an update keeps
 //	readiness.go   waits for what has been created, before those that need it: claims.go, services.go
+//	enclose.go     what is not written, or changed, so that a restore acts on nothing outside of its namespaces
 //	refused.go     what the API server has refused is asked for again
 //	dryrun.go      the differences in a dry run
 //	resume.go      objects that an interrupted attempt has created

@@ -23,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
 	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
@@ -57,6 +58,9 @@ type Request struct {
 	Snapshots Snapshots
 	// DryRun, unless nil, makes the restore a dry run. Nothing in the cluster changes.
 	DryRun *DryRun
+	// Enclose, unless nil, decides what becomes of each item, so that the restore acts on nothing outside of the
+	// namespaces into which it restores. These must exist.
+	Enclose func(enclosure.Item) (enclosure.Decision, error)
 	// Hooks, unless nil, runs the hooks of the created pods.
 	Hooks Hooks
 	// Begun, unless nil, is called with the scope of the restore before its first write.
@@ -97,6 +101,7 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		restoreLabel: velerov1.ValidLabelValue(req.Restore.Name),
 		resumed:      req.Resumed,
 		dry:          newDryRun(req.DryRun),
+		enclose:      req.Enclose,
 		hooks:        req.Hooks,
 		archive:      req.Archive,
 		modifiers:    req.Modifiers,
@@ -157,6 +162,9 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	config.Wrap(e.pool.active.Watch)
 	if e.dry != nil {
 		config.Wrap(kubeapi.DryRun)
+	}
+	if e.enclose != nil {
+		config.Wrap(kubeapi.DryRunMarked)
 	}
 	if e.api, err = kubeapi.New(config, e.log, e.options.OutageTimeout); err != nil {
 		return err

@@ -137,6 +137,8 @@ func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error)
 	r.namespace = r.engine.selection.Target(r.entry.Name)
 	state, err := r.engine.ensureNamespace(ctx, r.entry.Name, r.namespace)
 	switch {
+	case err == nil && r.engine.enclose != nil:
+		return true, nil // with the labels that it has
 	case err == nil:
 		return true, r.settleNamespace(ctx, state)
 	case fatal(ctx, err):
@@ -197,6 +199,9 @@ func (r *itemRun) restore(ctx context.Context) error {
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		}
 	}
+	if leftOut, err := r.enclose(false); leftOut || err != nil {
+		return err
+	}
 	if excluded, err := r.excluded(ctx); excluded || err != nil {
 		return err
 	}
@@ -205,9 +210,10 @@ func (r *itemRun) restore(ctx context.Context) error {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	r.obj.Reset()
-	skip, stop, err := r.runActions(ctx)
-	if err != nil || skip || stop {
-		return err
+	if !r.tried {
+		if skip, stop, err := r.runActions(ctx); err != nil || skip || stop {
+			return err
+		}
 	}
 	switch r.entry.GroupResource {
 	case dataUploadsResource:
@@ -221,6 +227,12 @@ func (r *itemRun) restore(ctx context.Context) error {
 	r.reset = r.obj
 	if err := r.modify(); err != nil {
 		return err
+	}
+	if leftOut, err := r.enclose(true); leftOut || err != nil {
+		return err
+	}
+	if r.tried {
+		ctx = kubeapi.WithDryRun(ctx)
 	}
 	to, err := r.target()
 	if err != nil {
@@ -326,6 +338,9 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 	for attempt := 1; ; attempt++ {
 		made, err := r.create(ctx, to, home, own)
 		switch {
+		case r.tried && (err == nil || isUntriable(err)):
+			r.concludeTrial(err)
+			return nil
 		case err == nil:
 			r.claim.action, r.claim.exists = actionCreated, true
 			r.named(made.Metadata.Name)
@@ -426,7 +441,7 @@ func (r *itemRun) createIn(
 
 // complete restores the parts that a creation does not: status and field ownership.
 func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership) error {
-	if r.engine.dry != nil {
+	if r.engine.dry != nil || r.tried {
 		return nil
 	}
 	if r.restoresStatus() {

@@ -46,6 +46,8 @@ type itemRun struct {
 	existed     bool                    // before it was written
 	ownable     bool                    // although it existed, it gets owners
 
+	tried bool // the API server gets it as a dry run only; see Request.Enclose
+
 	warned, failed bool
 	refusals       atomic.Int32
 	refusal        atomic.Pointer[error] // the last one, while it is postponed

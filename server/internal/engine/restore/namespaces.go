@@ -132,6 +132,9 @@ func isNamespaceMissing(err error, name string) bool {
 }
 
 func (e *engine) createNamespace(ctx context.Context, source, name string, state *namespaceState) error {
+	if e.enclose != nil {
+		return fmt.Errorf("namespace %s, which was made for the restore, does not exist any more", name)
+	}
 	o := e.namespaceObject(source, name)
 	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
 	own.Apply = false // its conflict does not distinguish a terminating namespace from other causes

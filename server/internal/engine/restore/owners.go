@@ -106,7 +106,7 @@ func (r *itemRun) writeOwned(ctx context.Context, to target, home *namespaceStat
 			return err
 		}
 	}
-	if err := r.write(ctx, to, home, own); err != nil || r.postponed || r.uid == "" || e.dry != nil {
+	if err := r.write(ctx, to, home, own); err != nil || r.postponed || r.uid == "" || e.dry != nil || r.tried {
 		return err
 	}
 	if e.owns(r.entry) {

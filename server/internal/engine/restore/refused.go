@@ -86,7 +86,7 @@ func (r *refusals) close() {
 // creates nothing, so that no later request has another answer.
 func (r *itemRun) postpone(to target, home *namespaceState, own object.Ownership, err error) bool {
 	var status apierrors.APIStatus
-	if r.engine.dry != nil || !errors.As(err, &status) {
+	if r.engine.dry != nil || r.tried || !errors.As(err, &status) {
 		return false
 	}
 	r.refusals.Add(1)

@@ -24,6 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/discovery"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -197,9 +198,10 @@ type engine struct {
 	restoreJSON  []byte // for plugins
 	backupLabel  string
 	restoreLabel string
-	resumed      bool    // see Request.Resumed
-	dry          *dryRun // nil for a real restore
-	hooks        Hooks   // nil if none are run
+	resumed      bool                                             // see Request.Resumed
+	dry          *dryRun                                          // nil for a real restore
+	enclose      func(enclosure.Item) (enclosure.Decision, error) // nil for none; see Request.Enclose
+	hooks        Hooks                                            // nil if none are run
 	archive      *archive.Archive
 	selection    *plan.Selection
 	actions      *itemaction.Set[restoreitemaction.Action]

@@ -54,6 +54,8 @@ type Restores struct {
 	Attempts   int `yaml:"attempts"`
 	// RequireSignature refuses backups without a signature of an accepted key.
 	RequireSignature bool `yaml:"requireSignature"`
+	// Rehearsals is how backups are rehearsed.
+	Rehearsals Rehearsals `yaml:"rehearsals"`
 }
 
 // Maintenance is how repositories are maintained.

@@ -46,6 +46,12 @@ func formats() []*jsonschema.Format {
 		"message-size":     size(4<<20, 2047<<20),
 		"memory-size":      size(256<<20, math.MaxInt64),
 		"plugin-name":      hostapi.ValidateName,
+		"quantity": func(text string) error {
+			if q, err := resource.ParseQuantity(text); err != nil || q.Sign() <= 0 {
+				return errors.New("is not a quantity greater than 0")
+			}
+			return nil
+		},
 		"plugin-name-or-star": func(text string) error {
 			if text == "*" {
 				return nil
