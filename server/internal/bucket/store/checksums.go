@@ -65,13 +65,11 @@ func (s *Store) PutChecksums(ctx context.Context, backup string, checksums, sign
 			return err
 		}
 	}
-	if err := s.put(ctx, s.layout.artifact(backup, ChecksumsFile), bytes.NewReader(checksums)); err != nil {
-		return err
+	files := []artifact{{s.layout.artifact(backup, ChecksumsFile), bytes.NewReader(checksums)}}
+	if signature != nil {
+		files = append(files, artifact{key, bytes.NewReader(signature)})
 	}
-	if signature == nil {
-		return nil
-	}
-	return s.put(ctx, key, bytes.NewReader(signature))
+	return s.putAll(ctx, files)
 }
 
 // Checksums reads the checksums of a backup and their signature. The signature is nil if there is none. It returns
