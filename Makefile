@@ -119,7 +119,7 @@ share    = go -C $(CURDIR)/server/test/localcluster run . run -record $(1) -- en
 SHARING := $(call share,$(COMMON),CLEAT_TEST_CLUSTER)
 SERVING := $(call share,$(SERVERS),CLEAT_TEST_SERVERS)
 # The packages whose tests run servers; server/test/site is their fixture.
-AREAS   := $(addprefix ./server/test/,faults operations volumes install queue backups plugins restores security manifests console)
+AREAS   := $(addprefix ./server/test/,rehearsals faults operations volumes install queue backups plugins restores security manifests trust console)
 LONGEST := ./server/test/nodeagent $(AREAS) ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
 
 # One round trip per kind of plugin: object stores, actions and data movers of authors, actions that start nothing, snapshots,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -65,6 +66,29 @@ func (c *Cluster) NewBucket(t testing.TB, stem string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// S3Writes returns the keys of the objects that were written to a bucket, in order, by the access log of the S3 server. A
+// key that was written twice is there twice.
+func (c *Cluster) S3Writes(t testing.TB, bucket string) (keys []string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(c.Dir, "logs", "s3-access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		// owner bucket [day zone] address requester request operation key uri status
+		fields := strings.Fields(line)
+		const atBucket, atOperation, atKey, atStatus, enough = 1, 7, 8, 10, 11
+		if len(fields) < enough || fields[atBucket] != bucket || fields[atStatus] != "200" {
+			continue
+		}
+		switch operation := fields[atOperation]; {
+		case strings.HasSuffix(operation, "PutObject"), strings.HasSuffix(operation, "CompleteMultipartUpload"):
+			keys = append(keys, fields[atKey])
+		}
+	}
+	return keys
 }
 
 // newName returns the name of a new bucket.

@@ -18,6 +18,9 @@ import (
 
 // The names of the components, as in the commands of "serve".
 const (
+	// s3AccessLog is the name of the file with the requests that the S3 server has answered.
+	s3AccessLog = "s3-access.log"
+
 	etcd      = "etcd"
 	apiserver = "apiserver"
 	kcm       = "kcm"
@@ -155,8 +158,9 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			name: s3, program: programs[progS3], grace: stopGrace,
 			env: append(env, "ROOT_ACCESS_KEY_ID="+e.accessKey, "ROOT_SECRET_ACCESS_KEY="+e.secretKey),
 			args: func() []string {
-				args := []string{"--quiet", "--keep-alive", "--health=/health", "--region=" + s3Region, "--port=" +
-					net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
+				args := []string{"--quiet", "--keep-alive", "--health=/health", "--region=" + s3Region,
+					"--access-log=" + filepath.Join(f.logs, s3AccessLog),
+					"--port=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
 				if e.s3TLS {
 					args = append(args, "--cert="+f.cert, "--key="+f.key)
 				}

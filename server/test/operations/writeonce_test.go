@@ -11,6 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,15 +63,26 @@ func (b *strictBucket) requireNoneRefused() {
 	require.Empty(b.s.T, b.refused)
 }
 
-// newStrictSite returns a site with two items whose operations change the backup afterwards.
+// newStrictSite returns a site with two items whose operations change the backup afterwards. Its bucket locks the files
+// of backups, or takes conditional writes only.
 func newStrictSite(t *testing.T, conditional bool) (*site.Site, *site.Gate, *site.Works, *strictBucket) {
 	t.Helper()
 	s, g := site.NewGated(t)
 	s.Resources = site.Few()
+	if !conditional {
+		bucket := s.Cluster.NewLockingBucket(t, "locked", nil)
+		s.BucketDir = filepath.Join(s.Cluster.S3.Dir, bucket)
+		s.ChangeLocation(func(l *velerov1.BackupStorageLocation) {
+			l.Spec.ObjectStorage.Bucket = bucket
+			l.Spec.Config["objectLockMode"], l.Spec.Config["objectLockFor"] = "GOVERNANCE", "1h"
+		})
+	}
 	bucket := &strictBucket{s: s, conditional: conditional, gone: map[string]bool{}}
 	g.Answer = bucket.answer
 	s.ChangeLocation(func(l *velerov1.BackupStorageLocation) {
-		l.Annotations = map[string]string{velerov1.WriteOnceAnnotation: "true"}
+		if conditional {
+			l.Annotations = map[string]string{velerov1.WriteOnceAnnotation: "true"}
+		}
 	})
 	w := s.Work()
 	s.Shop = s.Workload(1)
@@ -92,57 +106,74 @@ func requireFinal(s *site.Site, name string) {
 	}), s.Files("backups/"+name))
 }
 
-// TestAcceptTrust_WriteOnce backs up with operations, and restores, in a bucket whose keys can be written once, and in
-// one that takes conditional writes only. In the first one, the server is killed between any two of its writes.
+// TestAcceptTrust_WriteOnce backs up with operations, and restores, in a bucket that takes conditional writes only.
 func TestAcceptTrust_WriteOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("conditional", func(t *testing.T) {
-		t.Parallel()
-		s, _, w, bucket := newStrictSite(t, true)
-		s.Serve(w.Args...)
-		s.Available()
-		s.BeginBackupOf("source", s.Shop)
-		requireFinal(s, "source")
-		for _, name := range []string{"a", "b"} {
-			s.RestoreTo(name, "source", s.Shop, s.Shop+"-"+name)
-			s.AwaitRestore(name, velerov1.RestorePhaseCompleted)
-			require.Contains(t, s.Must("restore", "logs", name), "all operations have ended")
-		}
-		require.Contains(t, s.Must("backup", "logs", "source"), "all operations have ended")
-		s.Must("backup", "create", "dry", "--dry-run", "--include-namespaces", s.Shop)
-		bucket.requireNoneRefused()
-	})
-	t.Run("killed", func(t *testing.T) {
-		t.Parallel()
-		s, g, w, bucket := newStrictSite(t, false)
-		server := s.Serve(w.Args...)
-		s.Available()
-		places := site.EveryWrite(func(n int, when site.Moment) bool {
-			name := fmt.Sprintf("%s-%d", when, n)
-			hit := g.Arm(n, when, site.WritesTo("backups"))
-			s.BeginBackupOf(name, s.Shop)
-			at := ""
-			s.Eventually("the server is held or the backup is done", func(ctx context.Context) (bool, error) {
-				done, err := s.Done(ctx, name, "backup")
-				select {
-				case at = <-hit:
-					return true, nil
-				default:
-					return done, err
-				}
-			})
-			g.Disarm()
-			if at == "" {
-				return false
+	s, _, w, bucket := newStrictSite(t, true)
+	s.Serve(w.Args...)
+	s.Available()
+	s.BeginBackupOf("source", s.Shop)
+	requireFinal(s, "source")
+	for _, name := range []string{"a", "b"} {
+		s.RestoreTo(name, "source", s.Shop, s.Shop+"-"+name)
+		s.AwaitRestore(name, velerov1.RestorePhaseCompleted)
+		require.Contains(t, s.Must("restore", "logs", name), "all operations have ended")
+	}
+	require.Contains(t, s.Must("backup", "logs", "source"), "all operations have ended")
+	s.Must("backup", "create", "dry", "--dry-run", "--include-namespaces", s.Shop)
+	bucket.requireNoneRefused()
+}
+
+// TestAcceptTrust_LockedBucketKilled backs up with operations in a bucket with Object Lock, in which each key can be
+// written once, and kills the server between any two of its writes.
+func TestAcceptTrust_LockedBucketKilled(t *testing.T) {
+	t.Parallel()
+	s, g, w, bucket := newStrictSite(t, false)
+	server := s.Serve(w.Args...)
+	s.Available()
+	var names []string
+	places := site.EveryWrite(func(n int, when site.Moment) bool {
+		name := fmt.Sprintf("%s-%d", when, n)
+		hit := g.Arm(n, when, site.WritesTo("backups"))
+		s.BeginBackupOf(name, s.Shop)
+		at := ""
+		s.Eventually("the server is held or the backup is done", func(ctx context.Context) (bool, error) {
+			done, err := s.Done(ctx, name, "backup")
+			select {
+			case at = <-hit:
+				return true, nil
+			default:
+				return done, err
 			}
-			server.Kill()
-			t.Logf("killed at write %d: %s", n, at)
-			server = s.Serve(w.Args...)
-			requireFinal(s, name)
-			s.AwaitNoJournals()
-			return true
 		})
-		require.GreaterOrEqual(t, places, 30, "fewer places than expected")
-		bucket.requireNoneRefused()
+		g.Disarm()
+		if at == "" {
+			return false
+		}
+		server.Kill()
+		t.Logf("killed at write %d: %s", n, at)
+		server = s.Serve(w.Args...)
+		requireFinal(s, name)
+		s.AwaitNoJournals()
+		names = append(names, name)
+		return true
 	})
+	require.GreaterOrEqual(t, places, 30, "fewer places than expected")
+	bucket.requireNoneRefused()
+	written := map[string]int{}
+	for _, key := range s.Cluster.S3Writes(t, filepath.Base(s.BucketDir)) {
+		written[key]++
+		require.Equal(t, 1, written[key], "%s was written twice", key)
+	}
+	client := s.Cluster.S3Client()
+	for _, name := range names {
+		for _, file := range s.Files("backups/" + name) {
+			key := "backups/" + name + "/" + file
+			require.Equal(t, 1, written[key], key)
+			head, err := client.HeadObject(t.Context(),
+				&s3.HeadObjectInput{Bucket: aws.String(filepath.Base(s.BucketDir)), Key: &key})
+			require.NoError(t, err)
+			require.Equal(t, types.ObjectLockModeGovernance, head.ObjectLockMode, key)
+		}
+	}
 }
