@@ -28,7 +28,6 @@ type rehearse struct {
 }
 
 const (
-	rehearsePause  = time.Second     // between two looks at a rehearsal
 	rehearseBegins = time.Minute     // until a server has begun it
 	reportTimeout  = 2 * time.Minute // until the server makes a URL
 )
@@ -108,44 +107,31 @@ func (c *rehearse) await(
 	ctx context.Context, a *command.App, cluster *command.Cluster, restore *velerov1.Restore,
 ) (summary rehearsal.Summary, err error) {
 	progress := command.NewProgress(a.Err, "rehearsal "+restore.Name)
-	defer progress.End()
-	began, noted := time.Now(), false
-	uid := restore.UID
-	for {
-		err := cluster.Get(ctx, client.ObjectKeyFromObject(restore), restore)
-		switch {
-		case ctx.Err() != nil:
-			return summary, fmt.Errorf("stopped waiting for rehearsal %s; it continues, see \"cleat backup rehearsals %s\"",
-				restore.Name, restore.Spec.BackupName)
-		case apierrors.IsNotFound(err), err == nil && restore.UID != uid:
-			return summary, fmt.Errorf("rehearsal %s was deleted", restore.Name)
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-			return summary, err
-		case err != nil && !noted:
-			progress.Note(fmt.Sprintf("still waiting, but the API server cannot be reached: %v", err))
-			noted = true
-		case err == nil:
-			noted = false
-			phase, waits := status.RehearsalPhase(restore)
-			progress.State(command.State{Phase: phase, Waiting: waits, What: "items"})
-			if restore.Annotations[velerov1.RehearsalAnnotation] == velerov1.RehearsalDone {
-				list := rehearsal.ParseList(restore.Annotations[velerov1.RehearsalsAnnotation])
-				if len(list) == 0 {
-					return summary, errors.New("the rehearsal has ended without a result")
-				}
-				return list[0], nil
+	began := time.Now()
+	err = runs.Poll(ctx, cluster, restore, progress, func() (bool, error) {
+		phase, waits := status.RehearsalPhase(restore)
+		progress.State(command.State{Phase: phase, Waiting: waits, What: "items"})
+		switch restore.Annotations[velerov1.RehearsalAnnotation] {
+		case velerov1.RehearsalDone:
+			list := rehearsal.ParseList(restore.Annotations[velerov1.RehearsalsAnnotation])
+			if len(list) == 0 {
+				return false, errors.New("the rehearsal has ended without a result")
 			}
-			if restore.Annotations[velerov1.RehearsalAnnotation] == velerov1.RehearsalRequested &&
-				restore.Annotations[velerov1.WaitsAnnotation] == "" && time.Since(began) > rehearseBegins {
-				return summary, fmt.Errorf("no server has begun rehearsal %s within %s: does one run, and does it know "+
+			summary = list[0]
+			return true, nil
+		case velerov1.RehearsalRequested:
+			if restore.Annotations[velerov1.WaitsAnnotation] == "" && time.Since(began) > rehearseBegins {
+				return false, fmt.Errorf("no server has begun rehearsal %s within %s: does one run, and does it know "+
 					"rehearsals?", restore.Name, rehearseBegins)
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rehearsePause):
-		}
+		return false, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("stopped waiting for rehearsal %s; it continues, see \"cleat backup rehearsals %s\"",
+			restore.Name, restore.Spec.BackupName)
 	}
+	return summary, err
 }
 
 // print prints the report of a rehearsal.

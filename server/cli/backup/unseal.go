@@ -120,8 +120,8 @@ func (u *unsealing) all(ctx context.Context, location string) error {
 			failed = append(failed, err)
 		}
 	}
-	fmt.Fprintf(u.Out, "%d backups of location %s have been unsealed, %d were in %s already, %d are not finished, %d have "+
-		"failed\n", copied, location, there, u.dir, unfinished, len(failed))
+	fmt.Fprintf(u.Out, "%d backups of location %s have been unsealed, %d were in %s already, %d are not finished, %d "+
+		"have failed\n", copied, location, there, u.dir, unfinished, len(failed))
 	return errors.Join(failed...)
 }
 

@@ -12,21 +12,18 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 )
 
-const (
-	verifyPoll = 500 * time.Millisecond
-	// verifyPatience is how long the command waits for a server that has begun with none of the backups.
-	verifyPatience = time.Minute
-)
+// verifyPatience is how long the command waits for a server that has begun with none of the backups.
+const verifyPatience = time.Minute
 
 func newVerifyCommand(a *command.App) *cobra.Command {
 	var which command.Selection
@@ -116,8 +113,8 @@ type verification struct {
 
 // asked is a backup whose verification was requested.
 type asked struct {
-	key client.ObjectKey
-	id  string
+	backup *velerov1.Backup
+	id     string
 }
 
 // request asks the server for the verification of backups.
@@ -138,7 +135,7 @@ func (v *verification) request(ctx context.Context, backups []velerov1.Backup) e
 		if err := v.cluster.Patch(ctx, b, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("write annotation %s of backup %s: %w", velerov1.VerifyAnnotation, b.Name, err)
 		}
-		v.asked = append(v.asked, asked{client.ObjectKeyFromObject(b), request.ID})
+		v.asked = append(v.asked, asked{b, request.ID})
 	}
 	return nil
 }
@@ -177,23 +174,18 @@ func (v *verification) await(ctx context.Context, output string) error {
 func (v *verification) awaitOne(
 	ctx context.Context, one asked, begun *bool, started time.Time,
 ) (*status.VerificationReport, error) {
-	progress := command.NewProgress(v.app.Err, one.key.Name)
-	defer progress.End()
-	ticker := time.NewTicker(verifyPoll)
-	defer ticker.Stop()
-	for {
-		b := new(velerov1.Backup)
-		err := v.cluster.Get(ctx, one.key, b)
-		if apierrors.IsNotFound(err) || err == nil && b.Status.Phase == velerov1.BackupPhaseDeleting {
-			return nil, fmt.Errorf("backup %s was deleted before it was verified", one.key.Name)
-		}
-		if err != nil {
-			return nil, err
+	b := one.backup
+	progress := command.NewProgress(v.app.Err, b.Name)
+	var report *status.VerificationReport
+	err := runs.Poll(ctx, v.cluster, b, progress, func() (bool, error) {
+		if b.Status.Phase == velerov1.BackupPhaseDeleting {
+			return false, runs.ErrDeleted
 		}
 		known, err := velerov1.VerificationOf(b)
 		if err == nil && known != nil {
 			if last := known.Last; last != nil && last.Request == one.id {
-				return &status.VerificationReport{Backup: b.Name, VerificationResult: *last}, nil
+				report = &status.VerificationReport{Backup: b.Name, VerificationResult: *last}
+				return true, nil
 			}
 			if r := known.Running; r != nil && r.Request == one.id {
 				*begun = true
@@ -203,18 +195,18 @@ func (v *verification) awaitOne(
 		}
 		request, err := velerov1.VerifyRequestOf(b)
 		if err != nil || request == nil || request.ID != one.id {
-			return nil, fmt.Errorf("another request has replaced that for the verification of backup %s", one.key.Name)
+			return false, fmt.Errorf("another request has replaced that for the verification of backup %s", b.Name)
 		}
 		if !*begun && time.Since(started) > verifyPatience {
-			return nil, fmt.Errorf("no server has begun to verify backup %s for %s: is one running, and as new as this "+
-				"program? It begins when it runs", one.key.Name, verifyPatience)
+			return false, fmt.Errorf("no server has begun to verify backup %s for %s: is one running, and as new as this "+
+				"program? It begins when it runs", b.Name, verifyPatience)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-ticker.C:
-		}
+		return false, nil
+	})
+	if errors.Is(err, runs.ErrDeleted) {
+		err = fmt.Errorf("backup %s was deleted before it was verified", b.Name)
 	}
+	return report, err
 }
 
 // printReports prints the table, and below it what was found.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 )
 
-// retryPause is the time between two attempts to reach the API server.
+// retryPause is the time between two attempts to get an object, or to reach the API server.
 const retryPause = 500 * time.Millisecond
 
 // await watches o until it has ended and shows each state. It tolerates an API server that is away for a while.
@@ -27,25 +28,76 @@ func await(ctx context.Context, cluster *command.Cluster, o *Object, progress co
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	w := &waiter{cluster: cluster, object: o, progress: progress, asking: asking, amounts: make(chan string)}
-	for noted := false; ; {
+	retries := retrying{name: o.GetName(), progress: progress}
+	for {
 		err := w.follow(ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("stopped waiting for %s; it continues", o.GetName())
-		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%s was deleted", o.GetName())
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		}
+		if err := retries.after(ctx, err); err != nil {
 			return err
-		case !noted:
-			progress.Note(fmt.Sprintf("still waiting, but the API server cannot be reached: %v", err))
-			noted = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryPause):
+	}
+}
+
+// Poll gets object until done, which is called with each state, returns true or an error. It tolerates an API server
+// that is away for a while. It returns an error that wraps ErrDeleted if the object was deleted.
+func Poll[T any, P interface {
+	*T
+	client.Object
+}](
+	ctx context.Context, cluster *command.Cluster, object P, progress command.Progress, done func() (bool, error),
+) error {
+	defer progress.End()
+	retries := retrying{name: object.GetName(), progress: progress}
+	uid := object.GetUID()
+	for {
+		newest := P(new(T)) // decoding keeps what the object has and the answer does not
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(object), newest)
+		if err == nil && newest.GetUID() != uid {
+			return fmt.Errorf("%s %w", object.GetName(), ErrDeleted)
 		}
+		if err == nil {
+			*object = *newest
+			if ended, err := done(); ended || err != nil {
+				return err
+			}
+		}
+		if err := retries.after(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// ErrDeleted says that the object that a command waits for was deleted.
+var ErrDeleted = errors.New("was deleted")
+
+// retrying is how a command that waits for an object goes on after an error.
+type retrying struct {
+	name     string // of the object
+	progress command.Progress
+	noted    bool // that the API server is away
+}
+
+// after pauses after an attempt. It returns the error that ends the wait, nil if the next attempt is due.
+func (r *retrying) after(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil: // the wait ends below
+	case err == nil:
+		r.noted = false
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s %w", r.name, ErrDeleted)
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return err
+	case !r.noted:
+		r.progress.Note(fmt.Sprintf("still waiting, but the API server cannot be reached: %v", err))
+		r.noted = true
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("stopped waiting for %s; it continues", r.name)
+	case <-time.After(retryPause):
+		return nil
 	}
 }
 

@@ -49,7 +49,7 @@ func (s once) newest(ctx context.Context, bucket, key string) (string, error) {
 	if dir == "" {
 		return key, nil
 	}
-	keys, err := s.Store.ListObjects(ctx, bucket, dir)
+	keys, err := s.ListObjects(ctx, bucket, dir)
 	if err != nil || len(keys) == 0 {
 		return key, err
 	}
@@ -63,7 +63,7 @@ func (s once) PutObject(ctx context.Context, bucket, key string, body io.Reader)
 		return s.Store.PutObject(hostapi.IfAbsent(ctx), bucket, key, body)
 	}
 	for to := key; ; {
-		exists, err := s.Store.ObjectExists(ctx, bucket, to)
+		exists, err := s.ObjectExists(ctx, bucket, to)
 		if err != nil {
 			return err
 		}

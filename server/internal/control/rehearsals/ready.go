@@ -182,10 +182,10 @@ func (w *workloads) notReady(resource string, object client.Object, reason strin
 
 // PodProblem returns why a pod is not ready, or "" if it is, or has completed.
 func PodProblem(pod *corev1.Pod) string {
-	switch {
-	case pod.Status.Phase == corev1.PodSucceeded:
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
 		return ""
-	case pod.Status.Phase == corev1.PodFailed:
+	case corev1.PodFailed:
 		return strings.TrimSuffix("it has failed: "+cmp.Or(pod.Status.Message, pod.Status.Reason), ": ")
 	}
 	for _, c := range pod.Status.Conditions {

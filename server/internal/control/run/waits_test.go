@@ -30,8 +30,11 @@ func TestWaitsAreWrittenAndEndWithThePhase(t *testing.T) {
 	began := time.Now().Add(-time.Second) // the annotation has whole seconds
 	first, second := waits.Begin(ctx, "the hooks of pod %s", "db"), waits.Begin(ctx, "webhook %q", "policy")
 	second.Because("connection refused")
-	require.Eventually(t, func() bool { return annotated() != nil }, 5*time.Minute, 50*time.Millisecond)
-	shown := annotated()
+	var shown *velerov1.Waits
+	require.Eventually(t, func() bool { // the first wait may be written before the second one begins
+		shown = annotated()
+		return shown != nil && len(shown.Oldest) == 2 && shown.Oldest[1].Because != ""
+	}, 5*time.Minute, 50*time.Millisecond)
 	require.WithinRange(t, shown.Oldest[0].Since.Time, began, time.Now())
 	shown.Oldest[1].Since = shown.Oldest[0].Since
 	require.Equal(t, &velerov1.Waits{Oldest: []velerov1.Wait{

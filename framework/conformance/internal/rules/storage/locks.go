@@ -30,11 +30,11 @@ func (s *store) locks(ctx context.Context) (*hostapi.Locks, objectlockv1.ObjectL
 		return &hostapi.Locks{}, client, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("Locks: %w", err)
+		return nil, nil, fmt.Errorf("call Locks: %w", err)
 	}
 	locks, err := hostapi.ReceivedLocks(reply)
 	if err != nil {
-		return nil, nil, fmt.Errorf("Locks: %w", err)
+		return nil, nil, fmt.Errorf("call Locks: %w", err)
 	}
 	return locks, client, nil
 }
@@ -100,14 +100,14 @@ func (s *store) mustBeHeld(
 	reply, err := client.Retention(ctx,
 		wire.WithUnknown(&objectlockv1.RetentionRequest{Plugin: s.Name, Bucket: s.bucket, Key: key}))
 	if err != nil {
-		return fmt.Errorf("Retention: %w", err)
+		return fmt.Errorf("call Retention: %w", err)
 	}
 	kept, err := hostapi.ReceivedRetention(reply)
 	if err != nil {
-		return fmt.Errorf("Retention: %w", err)
+		return fmt.Errorf("call Retention: %w", err)
 	}
 	if kept.Held != want {
-		return fmt.Errorf("Retention: held is %t after SetHold %t", kept.Held, want)
+		return fmt.Errorf("SetHold %t: Retention says afterwards that held is %t", want, kept.Held)
 	}
 	return nil
 }
