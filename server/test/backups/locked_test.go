@@ -218,7 +218,8 @@ func intruder(t *testing.T) {
 	s.Shop = s.Workload(3)
 	s.WholeBackup("")
 	s.strike("whole")
-	plain, err := s.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: aws.String("backups/")})
+	plain, err := s.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &s.bucket,
+		Prefix: aws.String("backups/")})
 	require.NoError(t, err)
 	require.Empty(t, plain.Contents, "for others it is gone")
 
