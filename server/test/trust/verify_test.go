@@ -91,7 +91,7 @@ func keep(s *site.Site) (restore func()) {
 func TestAcceptTrust_Verify(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
-	s.UseShop()
+	s.Shop = s.Workload(5)
 	key := newKey(s)
 	config := site.ConfigFile(t, "backups: {signing: {key: {file: "+key+"}}}\n")
 	s.Serve("--config", config)
