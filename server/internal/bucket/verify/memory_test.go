@@ -44,9 +44,10 @@ func TestMemoryIsThatOfOneBuffer(t *testing.T) { //nolint:paralleltest // what o
 		sum := sha256.New()
 		_, err := io.CopyN(sum, zeros{}, size)
 		require.NoError(t, err)
-		d := &trust.Document{Format: trust.Version, Backup: trust.Backup{Name: "b", UID: "u"}, Signed: noon, Files: []trust.File{
-			{Name: "b.tar.gz", Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))},
-		}}
+		d := &trust.Document{
+			Format: trust.Version, Backup: trust.Backup{Name: "b", UID: "u"}, Signed: noon,
+			Files: []trust.File{{Name: "b.tar.gz", Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}},
+		}
 		for _, name := range []string{store.MetadataFile, "b-logs.gz", "b-resource-list.json.gz"} {
 			content := objects.objects["backups/b/"+name]
 			d.Files = append(d.Files, trust.File{Name: name, Size: int64(len(content)), SHA256: sumOf(content)})
