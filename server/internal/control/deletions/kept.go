@@ -18,6 +18,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/locks"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
@@ -64,6 +66,9 @@ func (r *Controller) mustNotBeKept(
 	if backup.Annotations[velerov1.HoldAnnotation] == "true" {
 		return &keptError{store.Kept{Held: true}}
 	}
+	if !mayKeep(location) {
+		return nil
+	}
 	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
 	if err != nil {
 		return nil //nolint:nilerr // the deletion fails with it
@@ -78,6 +83,12 @@ func (r *Controller) mustNotBeKept(
 		}
 	}
 	return r.checkKept(ctx, objects, backup)
+}
+
+// mayKeep reports whether the bucket of a location may keep files, which its last validation has found.
+func mayKeep(location *velerov1.BackupStorageLocation) bool {
+	found := locks.Of(location)
+	return found == nil || found.Lock != objectstorev1.No
 }
 
 // checkKept returns a keptError if the bucket keeps a file of the backup, whose files they are.

@@ -54,8 +54,10 @@ func (r *Controller) deleteStored(
 				expires.UTC().Format(time.RFC3339)))
 		}
 	}
-	if err := r.checkKept(ctx, objects, backup); err != nil {
-		return err
+	if mayKeep(location) {
+		if err := r.checkKept(ctx, objects, backup); err != nil {
+			return err
+		}
 	}
 	proof := proofOf(record.request, backup, stored)
 	failed := r.callPlugins(ctx, record, objects, proof, log)
