@@ -45,11 +45,15 @@ const (
 // Reconcile takes the next step of one rehearsal.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
+	if err := r.Get(ctx, req.NamespacedName, restore); err == nil && !velerov1.IsRehearsal(restore) {
+		return ctrl.Result{}, nil
+	}
 	// The cache may not have the last write yet, and each step depends on it.
+	restore = new(velerov1.Restore)
 	if err := r.Live.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !velerov1.IsRehearsal(restore) {
+	if !velerov1.IsRehearsal(restore) { // another one has the name now
 		return ctrl.Result{}, nil
 	}
 	again, err := r.step(ctx, restore)
