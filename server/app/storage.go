@@ -42,7 +42,7 @@ func (c *controllers) locations() *location.Reconciler {
 // deletions returns the controller that deletes backups with their data.
 func (c *controllers) deletions() *deletions.Controller {
 	deps := deletion.Deps{
-		Resources: c.resources.Snapshot,
+		Resources: c.resources.Recent,
 		CSI:       c.Options.HasFeature(config.EnableCSI),
 		Roles:     c.host.HasRole,
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -198,6 +199,29 @@ func TestHelperReturnsWhatIsServedNow(t *testing.T) {
 	failure = errors.New("connection refused")
 	_, err = h.Snapshot(t.Context())
 	require.ErrorContains(t, err, "discover the resources of the API server: connection refused")
+}
+
+func TestRecentSnapshotIsNotOlderThanASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		h := New(server{answer: func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+			calls++
+			groups, lists := served()
+			return groups, lists, nil
+		}}, hclog.NewNullLogger())
+		first, err := h.Recent(t.Context())
+		require.NoError(t, err)
+		time.Sleep(recent - 1)
+		again, err := h.Recent(t.Context())
+		require.NoError(t, err)
+		require.Same(t, first, again)
+		time.Sleep(1)
+		later, err := h.Recent(t.Context())
+		require.NoError(t, err)
+		require.NotSame(t, first, later)
+		require.Equal(t, 2, calls)
+	})
 }
 
 // TestCallersShareDiscovery has callers ask while a discovery is under way. It may have begun before they asked, so
