@@ -99,8 +99,7 @@ func depths() (names []string) {
 
 // canBeVerified reports whether a backup has ended, and can be restored.
 func canBeVerified(b *velerov1.Backup) bool {
-	return b.DeletionTimestamp == nil && !velerov1.IsDryRun(b) &&
-		(b.Status.Phase == velerov1.BackupPhaseCompleted || b.Status.Phase == velerov1.BackupPhasePartiallyFailed)
+	return b.DeletionTimestamp == nil && !velerov1.IsDryRun(b) && b.Status.Phase.Restorable()
 }
 
 // verification follows the server.

@@ -106,8 +106,7 @@ func restoreDryRunPage() console.Page {
 
 // canRestore reports whether a backup is in a phase from which it can be restored.
 func canRestore(b *velerov1.Backup) bool {
-	phase := status.BackupRun(b).Phase
-	return phase == string(velerov1.BackupPhaseCompleted) || phase == string(velerov1.BackupPhasePartiallyFailed)
+	return velerov1.BackupPhase(status.BackupRun(b).Phase).Restorable()
 }
 
 // checkRestore finds what is wrong with a restore.

@@ -62,6 +62,11 @@ func (p BackupPhase) IsNew() bool {
 	return p == "" || p == BackupPhaseNew
 }
 
+// Restorable reports whether the backup has ended with files from which it can be restored.
+func (p BackupPhase) Restorable() bool {
+	return p == BackupPhaseCompleted || p == BackupPhasePartiallyFailed
+}
+
 // Terminal reports whether the backup has ended, with any result, so that it can only change by being deleted.
 // Deleting is not terminal: work goes on until the Backup object no longer exists.
 func (p BackupPhase) Terminal() bool {

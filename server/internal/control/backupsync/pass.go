@@ -148,7 +148,7 @@ func stateOf(b *velerov1.Backup, location string) state {
 		return others
 	case b.Annotations[incompleteAnnotation] != "":
 		return incomplete
-	case phase == velerov1.BackupPhaseCompleted || phase == velerov1.BackupPhasePartiallyFailed:
+	case phase.Restorable():
 		return ended
 	default:
 		return others

@@ -103,9 +103,7 @@ func (r *Controller) backup(ctx context.Context, restore *velerov1.Restore) (*st
 	case err != nil:
 		return nil, fmt.Errorf("get backup %s: %w", restore.Spec.BackupName, err)
 	}
-	switch phase := run.BackupPhase(&backup); phase {
-	case velerov1.BackupPhaseCompleted, velerov1.BackupPhasePartiallyFailed:
-	default:
+	if phase := run.BackupPhase(&backup); !phase.Restorable() {
 		return nil, fmt.Errorf("%w: backup %s is %s, want Completed or PartiallyFailed", errBackup, backup.Name, phase)
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)

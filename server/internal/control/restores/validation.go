@@ -196,8 +196,7 @@ func (r *Controller) untrusted(
 
 // unreadable returns why nothing can be restored from a backup, because of its phase, and "" if something can.
 func (r *Controller) unreadable(ctx context.Context, backup *velerov1.Backup) (string, error) {
-	phase := run.SettledPhase(backup)
-	if phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
+	if !run.SettledPhase(backup).Restorable() {
 		return fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name,
 			run.BackupPhase(backup)), nil
 	}

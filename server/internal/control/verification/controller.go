@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -145,7 +146,7 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 	}
 	started := metav1.NewTime(r.Now().Truncate(time.Second))
 	phase := run.BackupPhase(b)
-	ready := isWhole(phase)
+	ready := phase.Restorable()
 	request, err := velerov1.VerifyRequestOf(b)
 	if err != nil {
 		request = &velerov1.VerifyRequest{}
@@ -153,7 +154,7 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 	switch {
 	case request != nil && (ready || phase.Terminal()):
 		depth := request.Depth
-		if !knownDepth(depth) {
+		if !slices.Contains(velerov1.VerificationDepths(), depth) {
 			depth = r.Settings.Depth
 		}
 		return &velerov1.VerificationRun{Request: request.ID, Depth: depth, Started: started}, 0
@@ -188,19 +189,6 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 		return nil, wait
 	}
 	return &velerov1.VerificationRun{Depth: r.Settings.Depth, Started: started}, 0
-}
-
-func isWhole(phase velerov1.BackupPhase) bool {
-	return phase == velerov1.BackupPhaseCompleted || phase == velerov1.BackupPhasePartiallyFailed
-}
-
-func knownDepth(depth velerov1.VerificationDepth) bool {
-	for _, known := range velerov1.VerificationDepths() {
-		if depth == known {
-			return true
-		}
-	}
-	return false
 }
 
 // verify verifies a backup, and writes how that has ended.
@@ -282,7 +270,7 @@ func fill(result *velerov1.VerificationResult, report *verify.Report) {
 func (r *Controller) look(
 	ctx context.Context, b *velerov1.Backup, due *velerov1.VerificationRun, progress func(done, total int64, at string),
 ) (*verify.Report, error) {
-	if phase := run.BackupPhase(b); !isWhole(phase) {
+	if phase := run.BackupPhase(b); !phase.Restorable() {
 		return nil, fmt.Errorf("the backup is in phase %s and cannot be restored, so there is nothing to verify; want "+
 			"Completed or PartiallyFailed", phase)
 	}
