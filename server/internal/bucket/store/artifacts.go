@@ -228,7 +228,7 @@ func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.readMetadata(key, body)
+	return s.readWhole(key, body, metadataLimits().Bytes)
 }
 
 // MetadataOfListed reads velero-backup.json as BackupMetadata does, with one call of the object store instead of two if
@@ -239,11 +239,11 @@ func (s *Store) MetadataOfListed(ctx context.Context, name string) (metadata []b
 		return nil, err
 	}
 	key := s.layout.metadata(name)
-	body, err := s.objects.GetObject(ctx, s.bucket, key)
-	if err != nil {
-		err = fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
-	} else if metadata, err = s.readMetadata(key, body); err == nil {
-		return metadata, nil
+	body, err := s.get(ctx, key)
+	if err == nil {
+		if metadata, err = s.readWhole(key, body, metadataLimits().Bytes); err == nil {
+			return metadata, nil
+		}
 	}
 	if found, errExists := s.exists(ctx, key); errExists == nil && !found {
 		return nil, fmt.Errorf("%s in bucket %q: %w", key, s.bucket, ErrNotFound)
@@ -251,17 +251,17 @@ func (s *Store) MetadataOfListed(ctx context.Context, name string) (metadata []b
 	return nil, err
 }
 
-func (s *Store) readMetadata(key string, body io.ReadCloser) ([]byte, error) {
+// readWhole reads an object that has at most so many bytes, and closes it.
+func (s *Store) readWhole(key string, body io.ReadCloser, most int64) ([]byte, error) {
 	defer func() { _ = body.Close() }() // only read from
-	most := metadataLimits().Bytes
-	metadata, err := io.ReadAll(io.LimitReader(body, most+1))
-	if err == nil && int64(len(metadata)) > most {
+	content, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(content)) > most {
 		err = fmt.Errorf("%w: it is larger than the limit of %d bytes", ErrDamaged, most)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
 	}
-	return metadata, nil
+	return content, nil
 }
 
 // BackupUID returns the metadata.uid in velero-backup.json, which identifies the backup. It returns ErrNotFound if that
@@ -329,6 +329,11 @@ func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	case !found:
 		return nil, fmt.Errorf("%s in bucket %q: %w", key, s.bucket, ErrNotFound)
 	}
+	return s.get(ctx, key)
+}
+
+// get returns the content of an object that exists.
+func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, err := s.objects.GetObject(ctx, s.bucket, key)
 	if err != nil {
 		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)

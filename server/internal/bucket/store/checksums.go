@@ -3,10 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"slices"
@@ -30,9 +28,6 @@ const maxChecksums = 64 << 20
 
 // ErrChanged is the error of a file whose content is not what its checksum says.
 var ErrChanged = errors.New("the file was changed since the backup was made")
-
-// MetadataFile is the name of velero-backup.json.
-const MetadataFile = metadataFile
 
 func isOfChecksums(artifact string) bool {
 	return artifact == ChecksumsFile || artifact == SignatureFile
@@ -110,15 +105,7 @@ func (s *Store) readSmall(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // only read from
-	content, err := io.ReadAll(io.LimitReader(body, maxChecksums+1))
-	if err == nil && len(content) > maxChecksums {
-		err = fmt.Errorf("%w: it is larger than the limit of %d bytes", ErrDamaged, maxChecksums)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
-	}
-	return content, nil
+	return s.readWhole(key, body, maxChecksums)
 }
 
 // FilesOf returns the names of what is in the directory of a backup, sorted. A name with a slash is in a directory
@@ -156,12 +143,7 @@ func (s *Store) OpenListed(ctx context.Context, backup, file string) (io.ReadClo
 	if err := checkFile(backup, file); err != nil {
 		return nil, err
 	}
-	key := s.layout.backupDir(backup) + file
-	body, err := s.objects.GetObject(ctx, s.bucket, key)
-	if err != nil {
-		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
-	}
-	return body, nil
+	return s.get(ctx, s.layout.backupDir(backup)+file)
 }
 
 // SizeOf returns the size of a file that FilesOf has listed, without reading it. known is false if the object store
@@ -232,7 +214,7 @@ func (g guarded) GetObject(ctx context.Context, bucket, key string) (io.ReadClos
 	if !listed {
 		return nil, errors.Join(fmt.Errorf("%w: %s is not among its signed checksums", ErrChanged, name), body.Close())
 	}
-	checked := &checkedBody{ReadCloser: body, sum: sha256.New(), want: want, name: name}
+	checked := &checkedBody{summed: newSummed(body), Closer: body, want: want, name: name}
 	if key == g.contents {
 		return checked, nil
 	}
@@ -241,18 +223,15 @@ func (g guarded) GetObject(ctx context.Context, bucket, key string) (io.ReadClos
 
 // checkedBody is the content of a file that must have a sum. Its end is an error if it has another one.
 type checkedBody struct {
-	io.ReadCloser
-	sum  hash.Hash
-	size int64
+	*summed
+	io.Closer
 	want Sum
 	name string
 }
 
 // Read implements io.Reader.
 func (b *checkedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.sum.Write(p[:n]) // has no errors
-	b.size += int64(n)
+	n, err := b.summed.Read(p)
 	if err == io.EOF { //nolint:errorlint // unchanged, as an io.Reader must
 		if problem := b.problem(); problem != nil {
 			return n, problem
@@ -262,11 +241,11 @@ func (b *checkedBody) Read(p []byte) (int, error) {
 }
 
 func (b *checkedBody) problem() error {
-	got := fmt.Sprintf("%x", b.sum.Sum(nil))
-	if got == b.want.SHA256 && (b.want.Size < 0 || b.want.Size == b.size) {
+	got := b.total()
+	if got.SHA256 == b.want.SHA256 && (b.want.Size < 0 || b.want.Size == got.Size) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has %d bytes with SHA-256 %s, its checksum is %s", ErrChanged, b.name, b.size, got,
+	return fmt.Errorf("%w: %s has %d bytes with SHA-256 %s, its checksum is %s", ErrChanged, b.name, got.Size, got.SHA256,
 		b.want.SHA256)
 }
 

@@ -25,7 +25,7 @@ func CheckArtifact(name string) error {
 	case !manifestwriter.IsArtifactName(name):
 		return fmt.Errorf("%q cannot be the name of a file beside a backup, want lower-case letters, digits, \"-\", \"_\" "+
 			"and \".\"", name)
-	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == metadataFile,
+	case slices.Contains(l.backupFiles("x"), l.artifact("x", name)), strings.HasPrefix(name, "csi-"), name == MetadataFile,
 		name == AllFiles, name == ChecksumsFile, name == SignatureFile:
 		return fmt.Errorf("%s is the name of a file that each backup has; choose another name", name)
 	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):

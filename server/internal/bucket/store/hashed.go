@@ -3,10 +3,8 @@ package store
 import (
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -14,8 +12,8 @@ import (
 
 // Hashed is a stored file that is hashed while it is read.
 type Hashed struct {
-	io.ReadCloser
-	sum hash.Hash
+	*summed
+	io.Closer
 }
 
 // Hashed returns a file of a backup or restore as it is stored, compressed. It returns ErrNotFound if there is none.
@@ -28,14 +26,7 @@ func (s *Store) Hashed(ctx context.Context, kind velerov1.DownloadTargetKind, na
 	if err != nil {
 		return nil, err
 	}
-	return &Hashed{ReadCloser: body, sum: sha256.New()}, nil
-}
-
-// Read implements io.Reader.
-func (h *Hashed) Read(p []byte) (int, error) {
-	n, err := h.ReadCloser.Read(p)
-	h.sum.Write(p[:n]) // has no errors
-	return n, err
+	return &Hashed{newSummed(body), body}, nil
 }
 
 // Digest reads the rest of the file, and returns the digest of all of it.
@@ -43,7 +34,7 @@ func (h *Hashed) Digest() (string, error) {
 	if _, err := io.Copy(io.Discard, h); err != nil {
 		return "", fmt.Errorf("read the rest of a file for its digest: %w", err)
 	}
-	return encodeSum(h.sum), nil
+	return h.total().SHA256, nil
 }
 
 // DecodeHashedList is DecodeList with the digest of the file, "" if there is none.
@@ -68,7 +59,7 @@ func DecodeHashedList[S ~[]E, E any](
 		list = append(list, element)
 	}
 	if body != nil {
-		digest = encodeSum(body.sum) // the list has been read to its end
+		digest = body.total().SHA256 // the list has been read to its end
 	}
 	return list, digest, nil
 }

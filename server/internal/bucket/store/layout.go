@@ -19,7 +19,8 @@ func topLevel() []string {
 	return []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
 }
 
-const metadataFile = "velero-backup.json"
+// MetadataFile is the name of the file that makes a directory a backup.
+const MetadataFile = "velero-backup.json"
 
 // layout maps names of backups and restores to keys. Directories end in "/".
 type layout struct {
@@ -43,7 +44,7 @@ func newLayout(prefix string) layout {
 func (l layout) backupDir(name string) string  { return l.backups + name + "/" }
 func (l layout) restoreDir(name string) string { return l.restores + name + "/" }
 
-func (l layout) metadata(backup string) string { return l.backupDir(backup) + metadataFile }
+func (l layout) metadata(backup string) string { return l.backupDir(backup) + MetadataFile }
 
 func (l layout) backup(name, suffix string) string {
 	return l.backupDir(name) + name + suffix

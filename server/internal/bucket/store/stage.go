@@ -74,20 +74,20 @@ func (s *Store) Publish(ctx context.Context, backup string, files Tally) error {
 	if err := checkName(backup); err != nil {
 		return err
 	}
-	if _, ok := files[metadataFile]; !ok {
-		return fmt.Errorf("publish backup %s: the sum of its %s is not known", backup, metadataFile)
+	if _, ok := files[MetadataFile]; !ok {
+		return fmt.Errorf("publish backup %s: the sum of its %s is not known", backup, MetadataFile)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if name != metadataFile {
+		if name != MetadataFile {
 			group.Go(func() error { return s.publish(groupCtx, backup, name, files[name]) })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return s.publish(ctx, backup, metadataFile, files[metadataFile])
+	return s.publish(ctx, backup, MetadataFile, files[MetadataFile])
 }
 
 func (s *Store) publish(ctx context.Context, backup, name string, want Sum) error {

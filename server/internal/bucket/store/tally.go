@@ -83,7 +83,7 @@ func (t Tally) With(newer Tally) Tally {
 
 // IsFinal reports whether a tally has velero-backup.json, which is noted as the last file of a backup.
 func (t Tally) IsFinal() bool {
-	_, ok := t[metadataFile]
+	_, ok := t[MetadataFile]
 	return ok
 }
 
@@ -104,7 +104,7 @@ func nameIn(key string) string { return key[strings.LastIndexByte(key, '/')+1:] 
 // MetadataTally returns the tally of a velero-backup.json.
 func MetadataTally(metadata []byte) Tally {
 	sum := sha256.Sum256(metadata)
-	return Tally{metadataFile: {SHA256: hex.EncodeToString(sum[:]), Size: int64(len(metadata))}}
+	return Tally{MetadataFile: {SHA256: hex.EncodeToString(sum[:]), Size: int64(len(metadata))}}
 }
 
 // WrittenWhileWaiting returns the names of the files that are written again while a backup waits for its operations.

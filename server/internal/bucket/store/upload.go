@@ -97,7 +97,7 @@ func (u *Upload) ArchiveSize() int64 { return u.body.written() }
 // when the backup is final.
 func (u *Upload) Tally() Tally {
 	files := u.record.Tally()
-	delete(files, metadataFile)
+	delete(files, MetadataFile)
 	return files
 }
 

@@ -333,15 +333,14 @@ func (r *Finalizer) publish(
 	if err := objects.Publish(ctx, b.Name, files); err != nil {
 		return err
 	}
-	published, err := objects.Published().BackupMetadata(ctx, b.Name)
-	if err != nil {
+	switch done, _, err := stored(ctx, b, objects.Published()); {
+	case err != nil:
 		return err
+	case done == nil:
+		return errors.New("what is published is not the final backup")
+	default:
+		*status = *done
 	}
-	var final velerov1.Backup
-	if err := store.DecodeMetadata(published, &final); err != nil {
-		return err
-	}
-	*status = final.Status
 	if err := objects.Unstage(ctx, b); err != nil {
 		log.Warn("the staged files of the backup stay, because they cannot be deleted", "error", err)
 	}

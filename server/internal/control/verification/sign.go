@@ -13,9 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"crypto/sha256"
-	"encoding/hex"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
@@ -66,9 +63,8 @@ func (s *Signer) Sign(
 		}
 		d.Files = append(d.Files, trust.File{Name: name, Size: sum.Size, SHA256: sum.SHA256})
 	}
-	sum := sha256.Sum256(metadata)
-	d.Files = append(d.Files, trust.File{Name: store.MetadataFile, Size: int64(len(metadata)),
-		SHA256: hex.EncodeToString(sum[:])})
+	sum := store.MetadataTally(metadata)[store.MetadataFile]
+	d.Files = append(d.Files, trust.File{Name: store.MetadataFile, Size: sum.Size, SHA256: sum.SHA256})
 	var err error
 	if d.Volumes, err = volumesOf(ctx, objects, b.Name, files); err != nil {
 		return err
