@@ -93,7 +93,7 @@ func (o *Opener) addSecret(
 	if !ok {
 		return fmt.Errorf("spec.config.secret is %q, want NAME/KEY of a Secret in namespace %s", secret, location.Namespace)
 	}
-	content, err := o.secrets.value(ctx, location.Namespace, &velerov1.SecretKeySelector{Name: name, Key: item})
+	content, err := o.secrets.value(ctx, location, &velerov1.SecretKeySelector{Name: name, Key: item})
 	if err == nil {
 		config["secretFile"], err = o.credentials.file(location.Namespace, location.Name, content)
 	}

@@ -135,7 +135,7 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 	config["prefix"] = trimmed(storage.Prefix)
 	switch {
 	case storage.CACertRef != nil:
-		pem, err := o.secrets.value(ctx, location.Namespace, storage.CACertRef)
+		pem, err := o.secrets.value(ctx, location, storage.CACertRef)
 		if err != nil {
 			return nil, fmt.Errorf("spec.objectStorage.caCertRef: %w", err)
 		}
@@ -143,20 +143,20 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 	case storage.CACert != nil:
 		config["caCert"] = string(storage.CACert)
 	}
-	return config, o.addCredential(ctx, config, location.Namespace, location.Name, location.Spec.Credential)
+	return config, o.addCredential(ctx, config, location, location.Name, location.Spec.Credential)
 }
 
-// addCredential adds the path of a file with a Secret to a configuration, unless selector is nil. as is the name under
-// which the file is kept.
+// addCredential adds the path of a file with a Secret of a location to a configuration, unless selector is nil. as is
+// the name under which the file is kept.
 func (o *Opener) addCredential(
-	ctx context.Context, config map[string]string, namespace, as string, selector *velerov1.SecretKeySelector,
+	ctx context.Context, config map[string]string, location client.Object, as string, selector *velerov1.SecretKeySelector,
 ) error {
 	if selector == nil {
 		return nil
 	}
-	content, err := o.secrets.value(ctx, namespace, selector)
+	content, err := o.secrets.value(ctx, location, selector)
 	if err == nil {
-		config["credentialsFile"], err = o.credentials.file(namespace, as, content)
+		config["credentialsFile"], err = o.credentials.file(location.GetNamespace(), as, content)
 	}
 	if err != nil {
 		return fmt.Errorf("spec.credential: %w", err)

@@ -219,11 +219,16 @@ func TestCredentialsArePrivateFiles(t *testing.T) {
 	require.True(t, os.SameFile(info, same), "the same credentials must not be written again")
 	require.Equal(t, info.ModTime(), same.ModTime())
 
+	have["creds"] = map[string][]byte{"cloud": []byte("of a location that has changed")}
+	l.Generation++
+	rotated, _ := open()
+	require.NotEqual(t, path, rotated, "a location that has changed must have its Secret read at once")
+
 	have["creds"] = map[string][]byte{"cloud": []byte("second")}
 	var changed string
 	require.Eventually(t, func() bool {
 		changed, _ = open()
-		return path != changed
+		return rotated != changed
 	}, waitFor, tick, "new credentials must give another configuration, so that the plugin is restarted")
 	content, err = os.ReadFile(changed)
 	require.NoError(t, err)

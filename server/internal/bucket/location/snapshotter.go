@@ -35,7 +35,7 @@ func (o *Opener) openSnapshotter(
 	if config == nil {
 		config = map[string]string{}
 	}
-	if err := o.addCredential(ctx, config, location.Namespace, credentialsOf(location.Name),
+	if err := o.addCredential(ctx, config, location, credentialsOf(location.Name),
 		location.Spec.Credential); err != nil {
 		return nil, err
 	}
