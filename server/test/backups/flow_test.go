@@ -29,7 +29,7 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, out, "Backup completed with status: Completed")
 			require.Contains(t, progress, "backup first: Completed\n")
 			require.Equal(t, []string{
-				"first-checksums.json", "first-itemoperations.json.gz", "first-logs.gz",
+				"first-checksums.json", "first-itemoperations.json.gz", "first-items.sha256.gz", "first-logs.gz",
 				"first-manifest.json.gz", "first-podvolumebackups.json.gz",
 				"first-resource-list.json.gz",
 				"first-results.gz", "first-volumeinfo.json.gz", "first-volumesnapshots.json.gz", "first.tar.gz",

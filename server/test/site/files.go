@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,6 +26,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/test/described"
 )
 
@@ -86,10 +89,11 @@ func VelerosFiles(backup string) []string {
 func (s *Site) Artifacts(backup string) []string {
 	s.T.Helper()
 	files := s.Files("backups/" + backup)
-	require.Subset(s.T, files, append(VelerosFiles(backup), backup+"-checksums.json"))
+	each := append(VelerosFiles(backup), backup+"-checksums.json", backup+"-items.sha256.gz")
+	require.Subset(s.T, files, each)
 	var others []string
 	for _, name := range files {
-		if !slices.Contains(append(VelerosFiles(backup), backup+"-checksums.json"), name) && filepath.Ext(name) != ".tmp" {
+		if !slices.Contains(each, name) && filepath.Ext(name) != ".tmp" {
 			// A killed upload to the file store leaves such a file until the backup is deleted.
 			others = append(others, strings.TrimPrefix(name, backup+"-"))
 		}
@@ -113,6 +117,26 @@ func (s *Site) RequireDescribed(backup string) {
 		bytes.NewReader(s.File(backup, backup+"-manifest.json.gz")))
 	require.NoError(s.T, err)
 	require.Empty(s.T, differences)
+}
+
+// RequireSummed requires that the sums that are noted in a backup are those of its files, and those beside the archive
+// those of its items.
+func (s *Site) RequireSummed(b *velerov1.Backup) {
+	s.T.Helper()
+	noted, found := store.TallyOf(b), store.Tally{}
+	for _, name := range s.Files("backups/" + b.Name) {
+		if _, listed := noted[name]; listed || filepath.Ext(name) != ".tmp" { // as in Artifacts
+			content := s.File(b.Name, name)
+			found[name] = store.Sum{SHA256: fmt.Sprintf("%x", sha256.Sum256(content)), Size: int64(len(content))}
+		}
+	}
+	require.Equal(s.T, noted, found)
+	open := func() (io.ReadCloser, error) { return s.Unzipped("backups", b.Name, b.Name+"-items.sha256.gz"), nil }
+	_, err := archive.CompareSums(s.T.Context(), bytes.NewReader(s.File(b.Name, b.Name+".tar.gz")), open,
+		func(o archive.Object, how archive.Difference) {
+			require.Fail(s.T, "an item differs from its sum", "%s: %d", o.Path(), how)
+		})
+	require.NoError(s.T, err)
 }
 
 // Entries returns the paths in the archive of a backup.

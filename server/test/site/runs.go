@@ -202,6 +202,7 @@ func (s *Site) RequireWhole(b *velerov1.Backup) {
 	dir := filepath.Join(s.BucketDir, "backups", b.Name)
 	require.Equal(s.T, []string{"manifest.json.gz"}, s.Artifacts(b.Name))
 	s.RequireDescribed(b.Name)
+	s.RequireSummed(b)
 	metadata, err := os.ReadFile(filepath.Join(dir, "velero-backup.json"))
 	require.NoError(s.T, err)
 	var stored velerov1.Backup

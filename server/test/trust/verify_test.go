@@ -3,18 +3,23 @@ package trust_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
@@ -119,7 +124,7 @@ func TestAcceptTrust_Verify(t *testing.T) {
 	restore := keep(s)
 	dir := filepath.Join(s.BucketDir, "backups", "whole")
 	files := s.Files("backups/whole")
-	require.Len(t, files, 12)
+	require.Len(t, files, 13)
 	find := func(what string, kind velerov1.FindingKind, of string, args ...string) {
 		t.Helper()
 		r := verified(s, append([]string{"whole"}, args...)...)["whole"]
@@ -175,6 +180,24 @@ func TestAcceptTrust_Verify(t *testing.T) {
 	put(s, filepath.Join(dir, "whole-extra.json.gz"), []byte("x"))
 	find("added", velerov1.FindingAdded, "whole-extra.json.gz")
 	find("added", velerov1.FindingAdded, "whole-extra.json.gz", "--quick")
+	restore()
+
+	// An item of an archive that is whole is changed, and one is added.
+	changes, err := archive.NewChanges(t.TempDir())
+	require.NoError(t, err)
+	for _, name := range []string{"of-whole", "more"} {
+		item := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"x":"y"}}`,
+			name, s.Shop)
+		configMaps := schema.GroupResource{Resource: "configmaps"}
+		require.NoError(t, changes.Item(configMaps, "v1", true, s.Shop, name, []byte(item)))
+	}
+	var rewritten bytes.Buffer
+	_, err = archive.Rewrite(t.Context(), bytes.NewReader(s.File("whole", "whole.tar.gz")), &rewritten, changes, time.Now())
+	require.NoError(t, errors.Join(err, changes.Close()))
+	put(s, filepath.Join(dir, "whole.tar.gz"), rewritten.Bytes())
+	find("an item is changed", velerov1.FindingChanged, "item configmaps "+s.Shop+"/of-whole")
+	find("an item is added", velerov1.FindingAdded, "item configmaps "+s.Shop+"/more")
+	require.Len(t, verified(s, "whole")["whole"].Findings, 3, "the archive and both items")
 	restore()
 
 	// A report that the server itself stores later is none.

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,27 @@ func FuzzRewrite(f *testing.F) {
 		_, err = Rewrite(t.Context(), io.LimitReader(bytes.NewReader(data), 1<<20), &out, changes, when)
 		if err == nil && valid {
 			require.NoError(t, walk(out.Bytes()))
+		}
+	})
+}
+
+// FuzzSums compares an archive with arbitrary sums: each object is found, or has its sum.
+func FuzzSums(f *testing.F) {
+	packed, sums := summed(f, map[string]string{"a": "1", "b\n": "2"})
+	f.Add(sums)
+	f.Add(sums + sums)
+	f.Add("\\" + sums)
+	f.Fuzz(func(t *testing.T, text string) {
+		found := 0
+		read, err := CompareSums(t.Context(), bytes.NewReader(packed), opened(text), func(Object, Difference) { found++ })
+		if err != nil {
+			require.ErrorIs(t, err, ErrSums)
+			require.Zero(t, read)
+			return
+		}
+		require.Equal(t, 3, read)
+		for line := range strings.SplitSeq(strings.TrimSuffix(sums, "\n"), "\n") {
+			require.True(t, found > 0 || strings.Contains(text, line[len(line)-20:]))
 		}
 	})
 }

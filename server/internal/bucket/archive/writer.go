@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type Writer struct {
 	gzip    *pgzip.Writer
 	tar     *tar.Writer
 	modTime time.Time
+	sums    *Sums // nil for none
 	err     error // that ended the archive early
 	closed  bool
 }
@@ -69,6 +71,9 @@ func newWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 		nil
 }
 
+// SumInto has the sums of all objects added to sums. It is called before the first one.
+func (a *Writer) SumInto(sums *Sums) { a.sums = sums }
+
 // Item writes one object: raw is its JSON in the given API version. An object in the version that the API server
 // prefers gets two entries, with and without the version in the path; any other object gets only the entry with the
 // version. namespace is empty for a cluster-scoped object.
@@ -81,18 +86,30 @@ func (a *Writer) Item(
 	if err := checkItem(gr, version, namespace, name); err != nil {
 		return err
 	}
+	paths := []string{ItemPath(gr, version, namespace, name)}
+	if preferred {
+		paths = []string{ItemPath(gr, "", namespace, name), ItemPath(gr, version+preferredSuffix, namespace, name)}
+	}
+	var sum [sha256.Size]byte
+	if a.sums != nil {
+		sum = sha256.Sum256(raw)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return errors.New("the archive is closed")
 	}
-	if !preferred {
-		return a.entry(ItemPath(gr, version, namespace, name), raw)
+	for _, path := range paths {
+		if err := a.entry(path, raw); err != nil {
+			return err
+		}
+		if a.sums != nil {
+			if a.err = a.sums.add(path, sum[:]); a.err != nil {
+				return a.err
+			}
+		}
 	}
-	if err := a.entry(ItemPath(gr, "", namespace, name), raw); err != nil {
-		return err
-	}
-	return a.entry(ItemPath(gr, version+preferredSuffix, namespace, name), raw)
+	return nil
 }
 
 // entry writes one regular file.

@@ -357,6 +357,11 @@ func (s *Store) PutBackupResourceList(ctx context.Context, name string, list io.
 	return s.putNamed(ctx, name, s.layout.resourceList, list)
 }
 
+// PutBackupItemSums stores the sums of the items in the archive of a backup, from archive.Sums.
+func (s *Store) PutBackupItemSums(ctx context.Context, name string, sums io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.itemSums, sums)
+}
+
 // PutBackupVolumeInfo replaces the file volumeinfo of a backup.
 func (s *Store) PutBackupVolumeInfo(ctx context.Context, name string, infos io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.volumeInfo, infos)

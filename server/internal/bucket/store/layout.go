@@ -22,6 +22,10 @@ func topLevel() []string {
 // MetadataFile is the name of the file that makes a directory a backup.
 const MetadataFile = "velero-backup.json"
 
+// ItemSumsFile is the name, after that of the backup and "-", of the file with the sums of the items in the archive, as
+// archive.Sums has them.
+const ItemSumsFile = "items.sha256.gz"
+
 // layout maps names of backups and restores to keys. Directories end in "/".
 type layout struct {
 	root     string // the location's prefix, or ""
@@ -63,6 +67,7 @@ func (l layout) itemOperations(backup string) string {
 	return l.backup(backup, "-itemoperations.json.gz")
 }
 func (l layout) resourceList(backup string) string { return l.backup(backup, "-resource-list.json.gz") }
+func (l layout) itemSums(backup string) string     { return l.backup(backup, "-"+ItemSumsFile) }
 func (l layout) results(backup string) string      { return l.backup(backup, "-results.gz") }
 func (l layout) volumeInfo(backup string) string   { return l.backup(backup, "-volumeinfo.json.gz") }
 
@@ -82,7 +87,7 @@ func (l layout) csiVolumeSnapshotClasses(backup string) string {
 func (l layout) backupFiles(name string) []string {
 	return []string{
 		l.contents(name), l.log(name), l.podVolumeBackups(name), l.volumeSnapshots(name), l.itemOperations(name),
-		l.resourceList(name),
+		l.resourceList(name), l.itemSums(name),
 		l.results(name), l.volumeInfo(name), l.csiVolumeSnapshots(name), l.csiVolumeSnapshotContents(name),
 		l.csiVolumeSnapshotClasses(name),
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. All but Metadata are
-// compressed with gzip: the log by its writer, the others by EncodeJSON.
+// compressed with gzip: the log and the sums by their writers, the others by EncodeJSON.
 type Artifacts struct {
 	Metadata []byte // velero-backup.json: the Backup with apiVersion and kind, not compressed; required
 
@@ -20,6 +20,7 @@ type Artifacts struct {
 	VolumeSnapshots  io.ReadSeeker
 	ItemOperations   io.ReadSeeker
 	ResourceList     io.ReadSeeker
+	ItemSums         io.ReadSeeker
 	Results          io.ReadSeeker
 	VolumeInfo       io.ReadSeeker
 	// CSI snapshots, their contents and classes
@@ -185,6 +186,7 @@ func (a Artifacts) rest(l layout, name string) []artifact {
 		{l.volumeSnapshots(name), a.VolumeSnapshots},
 		{l.itemOperations(name), a.ItemOperations},
 		{l.resourceList(name), a.ResourceList},
+		{l.itemSums(name), a.ItemSums},
 		{l.results(name), a.Results},
 		{l.volumeInfo(name), a.VolumeInfo},
 		{l.csiVolumeSnapshots(name), a.CSISnapshots},

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -15,6 +17,64 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
+
+// compareSums reads the archive, and compares its items with their sums.
+func (r *run) compareSums(ctx context.Context) error {
+	name, sums := r.Backup+".tar.gz", r.fileName(store.ItemSumsFile)
+	open := func() (io.ReadCloser, error) {
+		body, err := r.Objects.OpenListed(ctx, r.Backup, sums)
+		if err != nil {
+			return nil, err
+		}
+		plain, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, errors.Join(err, body.Close())
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{plain, body}, nil
+	}
+	items := 0
+	var damage error
+	_, err := r.stream(ctx, name, func(body io.Reader) (_ int64, err error) {
+		items, err = archive.CompareSums(ctx, body, open, func(o archive.Object, how archive.Difference) {
+			switch of := itemName(o); how {
+			case archive.Changed:
+				r.Add(velerov1.FindingChanged, of, "the item was changed")
+			case archive.Added:
+				r.Add(velerov1.FindingAdded, of, "the item is not in the backup, or only once")
+			case archive.Missing:
+				r.Add(velerov1.FindingMissing, of, "the item is missing in the archive, or cannot be read from it")
+			}
+		})
+		if archive.IsDamage(err) {
+			damage, err = err, nil
+		}
+		return 0, err
+	})
+	switch {
+	case errors.Is(err, archive.ErrSums):
+		r.Note("the items of the archive could not be compared with %s: %v", sums, err)
+		return r.compareItems(ctx)
+	case err != nil:
+		return r.unreadable(ctx, name, err)
+	case damage != nil:
+		r.addDamage(items, damage)
+	}
+	return nil
+}
+
+func (r *run) addDamage(items int, damage error) {
+	r.Add(velerov1.FindingChanged, file(r.Backup+".tar.gz"), "the archive cannot be read to its end, %d items can: %v", items,
+		damage)
+}
+
+// itemName returns the name of an item, such as "item deployments.apps shop/web".
+func itemName(o archive.Object) string {
+	object := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+	return shorten.Text(fmt.Sprintf("item %s %s", o.GroupResource, object), 300)
+}
 
 // compareItems reads the archive, and compares its items with the list of the items of the backup.
 func (r *run) compareItems(ctx context.Context) error {
@@ -61,7 +121,7 @@ func (r *run) compareItems(ctx context.Context) error {
 			if _, known := missing[key]; known {
 				missing[key] = false
 			} else if listed != nil {
-				r.Add(velerov1.FindingAdded, itemName(meta.APIVersion+"/"+meta.Kind, object),
+				r.Add(velerov1.FindingAdded, listedName(meta.APIVersion+"/"+meta.Kind, object),
 					"the item is in the archive and not in the list of its items")
 			}
 			return nil
@@ -72,18 +132,19 @@ func (r *run) compareItems(ctx context.Context) error {
 		return r.unreadable(ctx, name, err)
 	}
 	if damage != nil {
-		r.Add(velerov1.FindingChanged, file(name), "the archive cannot be read to its end, %d items can: %v", items, damage)
+		r.addDamage(items, damage)
 	}
 	for _, gvk := range slices.Sorted(maps.Keys(listed)) {
 		for _, object := range listed[gvk] {
 			if missing[id(gvk, object)] {
-				r.Add(velerov1.FindingMissing, itemName(gvk, object), "the item is missing in the archive")
+				r.Add(velerov1.FindingMissing, listedName(gvk, object), "the item is missing in the archive")
 			}
 		}
 	}
 	return nil
 }
 
-func itemName(gvk, object string) string {
+// listedName returns the name of an item in the list of the items of a backup, such as "item apps/v1/Deployment shop/web".
+func listedName(gvk, object string) string {
 	return shorten.Text(fmt.Sprintf("item %s %s", gvk, object), 300)
 }

@@ -331,6 +331,9 @@ func (r *run) readFile(ctx context.Context, name string) error {
 			want.SHA256)
 	}
 	if name == r.Backup+".tar.gz" && known == "" {
+		if r.read[r.fileName(store.ItemSumsFile)] {
+			return r.compareSums(ctx)
+		}
 		return r.compareItems(ctx)
 	}
 	return nil

@@ -70,18 +70,37 @@ func zipped(text string) []byte {
 	return out.Bytes()
 }
 
-// archived returns an archive of ConfigMaps.
+// archived returns an archive of ConfigMaps. One whose name ends in "!" has another content.
 func archived(t *testing.T, names ...string) []byte {
+	t.Helper()
+	packed, _ := summed(t, names...)
+	return packed
+}
+
+// summed returns an archive of ConfigMaps with its sums.
+func summed(t *testing.T, names ...string) (packed, itemSums []byte) {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := archive.NewWriter(&out, noon)
 	require.NoError(t, err)
+	sums, err := archive.NewSums(t.TempDir())
+	require.NoError(t, err)
+	defer sums.Close()
+	w.SumInto(sums)
 	for _, name := range names {
+		name, changed := strings.CutSuffix(name, "!")
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"n"}}`, name)
+		if changed {
+			body = strings.Replace(body, `{`, `{"data":{},`, 1)
+		}
 		require.NoError(t, w.Item(schema.GroupResource{Resource: "configmaps"}, "v1", true, "n", name, []byte(body)))
 	}
 	require.NoError(t, w.Close())
-	return out.Bytes()
+	content, err := sums.Content()
+	require.NoError(t, err)
+	itemSums, err = io.ReadAll(content)
+	require.NoError(t, err)
+	return out.Bytes(), itemSums
 }
 
 // files are those of a backup b of ConfigMaps a and b.
@@ -144,6 +163,7 @@ func TestFaults(t *testing.T) {
 		unsigned bool // as Velero's
 		noted    bool // the cluster knows the sums
 		quick    bool
+		former   bool   // of a server that made no sums of items
 		want     string // "kind of message"; "" for none
 		notes    string
 	}{
@@ -181,12 +201,24 @@ func TestFaults(t *testing.T) {
 			o["backups/b/b-logs.gz"] = []byte("known")
 		}, want: "swapped file b-logs.gz the file has the content of file known.gz of backup other"},
 		"an item is missing": {fault: func(t *testing.T, o backup) { o["backups/b/b.tar.gz"] = archived(t, "a") },
-			want: "missing item v1/ConfigMap n/b"},
+			want: "missing item configmaps n/b"},
 		"an item is added": {fault: func(t *testing.T, o backup) {
 			o["backups/b/b.tar.gz"] = archived(t, "a", "b", "c")
-		}, want: "added item v1/ConfigMap n/c"},
+		}, want: "added item configmaps n/c"},
+		"an item is changed": {fault: func(t *testing.T, o backup) {
+			o["backups/b/b.tar.gz"] = archived(t, "a", "b!")
+		}, want: "changed item configmaps n/b the item was changed"},
 		"the archive is no archive": {fault: func(_ *testing.T, o backup) { o["backups/b/b.tar.gz"] = []byte("x") },
-			want: "missing item v1/ConfigMap n/a"},
+			want: "missing item configmaps n/a"},
+		"the sums are changed too": {fault: func(t *testing.T, o backup) {
+			o["backups/b/b.tar.gz"], o["backups/b/b-items.sha256.gz"] = summed(t, "a")
+		}, want: "missing item v1/ConfigMap n/b"},
+		"of a former server, an item is missing": {former: true, fault: func(t *testing.T, o backup) {
+			o["backups/b/b.tar.gz"] = archived(t, "a")
+		}, want: "missing item v1/ConfigMap n/b"},
+		"of a former server, an item is added": {former: true, fault: func(t *testing.T, o backup) {
+			o["backups/b/b.tar.gz"] = archived(t, "a", "b", "c")
+		}, want: "added item v1/ConfigMap n/c"},
 		"checksums changed": {fault: func(_ *testing.T, o backup) {
 			o["backups/b/b-checksums.json"] = append([]byte(" "), o["backups/b/b-checksums.json"]...)
 		}, want: "signature file b-checksums.sig the signature is not valid"},
@@ -251,6 +283,9 @@ func TestFaults(t *testing.T) {
 				}}
 			if tt.quick {
 				request.Depth = velerov1.VerifyQuick
+			}
+			if !tt.unsigned && !tt.former {
+				objects["backups/b/b.tar.gz"], objects["backups/b/b-items.sha256.gz"] = summed(t, "a", "b")
 			}
 			if !tt.unsigned {
 				noted := sign(t, objects, signer, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -250,15 +251,11 @@ func (r *Finalizer) settle(
 		case err != nil:
 			return nil, err
 		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
-			*status = *done
+			*status = done.Status
 			if err := r.Volumes.Keep(ctx, b.UID); err != nil {
 				return nil, err
 			}
-			files, err := r.confirm(ctx, b, objects, record)
-			if err != nil {
-				return nil, err
-			}
-			return objects.WithChecksums(ctx, b.Name, files.With(sum))
+			return objects.WithChecksums(ctx, b.Name, store.TallyOf(b).With(store.TallyOf(done)).With(sum))
 		}
 	}
 	if err := r.Volumes.Settle(ctx, b, objects, operations, late.Logger()); err != nil {
@@ -270,7 +267,7 @@ func (r *Finalizer) settle(
 	if err := run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog); err != nil {
 		return nil, err
 	}
-	files, err := r.confirm(ctx, b, objects, record)
+	files, err := confirm(ctx, b, objects, operations, record)
 	if err != nil {
 		return nil, err
 	}
@@ -296,17 +293,26 @@ func (r *Finalizer) settle(
 	return files.With(record.Tally()), err
 }
 
-// confirm returns the sums of the files that are stored. What was stored while the backup waited for its operations is
-// read again, because a server that was killed has not noted its last writes.
-func (r *Finalizer) confirm(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, record *store.Record,
+// confirm returns the sums of the files that are stored. What was stored since the end of the run is read again, because
+// a server that was killed has not noted its last writes: while the backup waited for its operations, and after them.
+func confirm(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, record *store.Record,
 ) (store.Tally, error) {
 	stored := record.Tally()
 	files := store.TallyOf(b).With(stored)
 	if b.Status.BackupItemOperationsAttempted == 0 {
 		return files, nil
 	}
-	for _, name := range store.WrittenWhileWaiting(b.Name) {
+	written := store.WrittenWhileWaiting(b.Name)
+	if readsAgain(operations) {
+		for name := range files {
+			if store.FileName(b.Name, name) != "" { // a former server has noted kinds instead
+				written = append(written, name)
+			}
+		}
+	}
+	slices.Sort(written)
+	for _, name := range slices.Compact(written) {
 		if _, known := stored[name]; known {
 			continue
 		}
@@ -339,7 +345,7 @@ func (r *Finalizer) publish(
 	case done == nil:
 		return errors.New("what is published is not the final backup")
 	default:
-		*status = *done
+		*status = done.Status
 	}
 	if err := objects.Unstage(ctx, b); err != nil {
 		log.Warn("the staged files of the backup stay, because they cannot be deleted", "error", err)
@@ -347,10 +353,8 @@ func (r *Finalizer) publish(
 	return nil
 }
 
-// stored returns the status of a backup in the bucket if it is final, and otherwise nil, and the sum of the file.
-func stored(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store,
-) (*velerov1.BackupStatus, store.Tally, error) {
+// stored returns a backup as it is in the bucket if it is final, and otherwise nil, and the sum of the file.
+func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*velerov1.Backup, store.Tally, error) {
 	metadata, err := objects.BackupMetadata(ctx, b.Name)
 	if err != nil {
 		return nil, nil, err
@@ -359,7 +363,7 @@ func stored(
 	if err := store.DecodeMetadata(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
 		return nil, nil, nil //nolint:nilerr // a damaged file is replaced
 	}
-	return &found.Status, store.MetadataTally(metadata), nil
+	return &found, store.MetadataTally(metadata), nil
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

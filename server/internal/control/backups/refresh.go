@@ -49,13 +49,18 @@ func (r *Finalizer) operations(
 	return operations, nil
 }
 
+// readsAgain reports whether operations have items that are read again after them.
+func readsAgain(operations []operation.Operation) bool {
+	return slices.ContainsFunc(operations, func(o operation.Operation) bool { return len(o.PostOperationItems) > 0 })
+}
+
 // refresh replaces in the archive what the operations of the backup name for that, as it is now that they have ended,
 // and adds the problems to the results. It sets the number of errors and warnings in the status. It can be repeated.
 func (r *Finalizer) refresh(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation,
 	status *velerov1.BackupStatus, log hclog.Logger,
 ) error {
-	if !slices.ContainsFunc(operations, func(o operation.Operation) bool { return len(o.PostOperationItems) > 0 }) {
+	if !readsAgain(operations) {
 		return nil
 	}
 	session := r.Plugins.Session(string(b.UID), log)
@@ -79,6 +84,9 @@ func (r *Finalizer) refresh(
 			return err
 		}
 	}
+	if err := r.sumItems(ctx, b, objects); err != nil {
+		return fmt.Errorf("sum the items again after the operations: %w", err)
+	}
 	log.Info("items were backed up again after the operations", "items", refreshed.Result.Items)
 	described, err := r.describeAgain(ctx, session, b, objects, operations, log)
 	if err != nil {
@@ -86,6 +94,32 @@ func (r *Finalizer) refresh(
 	}
 	refreshed.Result.Results.Merge(described)
 	return r.addRefreshed(ctx, b, objects, refreshed, status)
+}
+
+// sumItems stores the sums of the items in the archive as it is now, also if no item was read again: an attempt before
+// may have replaced the archive.
+func (r *Finalizer) sumItems(ctx context.Context, b *velerov1.Backup, objects *store.Store) error {
+	sums, err := archive.NewSums(r.SpoolDir)
+	if err != nil {
+		return err
+	}
+	defer sums.Close()
+	contents, err := objects.BackupContents(ctx, b.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = contents.Close() }() // only read from
+	switch err := archive.Sum(ctx, contents, sums); {
+	case archive.IsDamage(err): // the sum of the archive shows it
+		return nil
+	case err != nil:
+		return err
+	}
+	content, err := sums.Content()
+	if err != nil {
+		return err
+	}
+	return objects.PutBackupItemSums(ctx, b.Name, content)
 }
 
 // describeAgain has the manifest writers describe the backup as its archive is now. It returns their failures. What the

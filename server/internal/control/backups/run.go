@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
@@ -43,6 +44,7 @@ type work struct {
 
 	operations  *operation.Group // nil until the engine runs, and in a dry run
 	description *description     // nil until the engine runs
+	sums        *archive.Sums    // nil until the engine runs, and in a dry run
 }
 
 // do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the
@@ -63,6 +65,9 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	*w.backup = *progress.End()
 	if w.description != nil {
 		defer w.description.close()
+	}
+	if w.sums != nil {
+		defer w.sums.Close()
 	}
 	if err != nil {
 		return w.abort(upload, w.run.Reason(err))
@@ -131,7 +136,7 @@ func (w *work) failed(err error) (end func(*velerov1.Backup)) {
 	}
 }
 
-func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Writer) (*backup.Result, error) {
+func (w *work) collect(progress *run.Progress[velerov1.Backup], contents io.Writer) (*backup.Result, error) {
 	journal, followed, err := w.run.FollowOperations(w.Journals, w.Monitor, run.OwnerOfBackup(w.backup), w.backup,
 		w.backup.Spec.ItemOperationTimeout.Duration)
 	if err != nil {
@@ -145,6 +150,11 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 		kinds.ItemBlockAction().Name,
 		kinds.ManifestWriter().Name)
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
+	if w.dryRun == nil {
+		if w.sums, err = archive.NewSums(w.LogOptions.Dir); err != nil {
+			return nil, err
+		}
+	}
 	if w.description, err = describe(ctx, w.Manifests, session, w.backup, w.LogOptions.Dir); err != nil {
 		return nil, err
 	}
@@ -157,6 +167,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 		Policy:       w.policy,
 		Snapshots:    w.snapshots,
 		Accepted:     w.accepted,
+		Sums:         w.sums,
 		Log:          w.log.Logger(),
 		Journal:      journal,
 		Followed:     followed,
@@ -168,7 +179,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], archive io.Write
 	if w.Manifests.Any() {
 		request.Manifest = w.description
 	}
-	result, err := w.Engine(ctx, request, archive)
+	result, err := w.Engine(ctx, request, contents)
 	if err == nil {
 		w.description.Finish()
 	}
@@ -289,6 +300,7 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 	}{
 		{&files.Results, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Results) }},
 		{&files.ResourceList, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.ResourceList) }},
+		{&files.ItemSums, w.sums.Content},
 		{&files.PodVolumeBackups, func() (io.ReadSeeker, error) { return store.EncodeJSON([]struct{}{}) }},
 		{&files.VolumeSnapshots, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Snapshots) }},
 		{&files.ItemOperations, func() (io.ReadSeeker, error) {

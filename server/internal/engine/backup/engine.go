@@ -67,6 +67,7 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 		if out, err = archive.NewWriter(w, e.now()); err != nil {
 			return err
 		}
+		out.SumInto(e.req.Sums)
 		e.archive = out
 	} else {
 		e.archive = nowhere{}

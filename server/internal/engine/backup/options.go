@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
@@ -77,6 +78,8 @@ type Request struct {
 	Followed *operation.Group
 	// Manifest, unless nil, receives the items when they are archived.
 	Manifest Manifest
+	// Sums, unless nil, receives the sums of the items in the archive.
+	Sums *archive.Sums
 	// Policy is the resource policy to which the spec refers; nil if there is none.
 	Policy *resourcepolicy.Policy
 	// Snapshots takes the snapshots of persistent volumes; nil takes none.
