@@ -89,6 +89,7 @@ func TestAcceptFaults_EndsAreExplained(t *testing.T) {
 	t.Run("a backup that is refused says why and ends", refusedBackupEnds)
 	t.Run("a backup whose operations have ended is refused, says why and ends", refusedOperationsEnd)
 	t.Run("a refused backup ends after a restart, too", refusedBackupEndsAfterRestart)
+	t.Run("a backup that is not published fails", unpublishedBackupFails)
 }
 
 func restoredAfterFailedDeletion(t *testing.T) {
@@ -203,6 +204,32 @@ func refusedBackupEnds(t *testing.T) {
 	censor.set(nil)
 	s.BeginRestore("back")
 	s.CheckRestore("back")
+}
+
+func unpublishedBackupFails(t *testing.T) {
+	t.Parallel()
+	s, censor := newCensoredSite(t)
+	s.Shop = s.Workload(3)
+	s.ChangeLocation(func(l *velerov1.BackupStorageLocation) {
+		metav1.SetMetaDataAnnotation(&l.ObjectMeta, velerov1.WriteOnceAnnotation, "true")
+	})
+	censor.set(func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/whole/whole.tar.gz")
+	})
+	s.Serve("--store-outage-timeout", "5s")
+	s.Available()
+	s.BeginBackup("whole")
+	b := s.AwaitBackup("whole", velerov1.BackupPhaseFailed)
+	require.Regexp(t, `^finalize the backup: publish .*the object is locked.*; the files of the backup were not published`,
+		b.Status.FailureReason)
+	require.NotContains(t, s.Files("backups/whole"), "velero-backup.json", "nobody takes it for a backup")
+	require.Contains(t, s.Must("backup", "logs", "whole"), "backup stored")
+	s.BeginRestore("back")
+	s.AwaitRestore("back", velerov1.RestorePhaseFailedValidation)
+
+	censor.set(nil)
+	s.Must("backup", "delete", "whole", "--confirm", "--wait")
+	require.Empty(t, s.Files("backups/whole"))
 }
 
 func refusedBackupEndsAfterRestart(t *testing.T) {

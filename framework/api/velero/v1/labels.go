@@ -71,7 +71,7 @@ const (
 	WriteOnceAnnotation = "cleat.dev/write-once"
 
 	// StagedAnnotation of a Backup that is not final has the number of the attempt whose files are staged beside their
-	// keys, because its location writes each key once.
+	// keys, because its location writes each key once. It stays if they were not published.
 	StagedAnnotation = "cleat.dev/staged"
 
 	// OperationsAnnotation of a Backup or Restore has the digest of its asynchronous operations. Others are not followed.

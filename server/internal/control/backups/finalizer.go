@@ -150,18 +150,19 @@ func (r *Finalizer) finalize(
 		files, err = r.store(ctx, b, &status, log)
 		return err
 	})
-	if err != nil {
-		err = fmt.Errorf("finalize the backup: %w", err)
-		if err := r.endAnyway(ctx, b, err); err != nil {
+	failure := err
+	if failure != nil {
+		failure = fmt.Errorf("finalize the backup: %w", failure)
+		if err := r.endAnyway(ctx, b, failure); err != nil {
 			return err
 		}
-		status.Phase = velerov1.BackupPhasePartiallyFailed
-		status.FailureReason = err.Error()
 	}
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		end(b, status)
 		files.Note(b)
-		if files.IsFinal() {
+		if failure != nil {
+			run.EndUnstored(b, failure)
+		} else {
 			delete(b.Annotations, velerov1.StagedAnnotation)
 		}
 		return nil
@@ -188,7 +189,7 @@ func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure e
 	if err != nil || !end {
 		return errors.Join(failure, err)
 	}
-	return r.Volumes.Keep(ctx, b.UID) // the backup can be restored
+	return r.Volumes.Keep(ctx, b.UID) // its other files are stored, and it has them until it is deleted
 }
 
 // end adds the end of a backup to its status.

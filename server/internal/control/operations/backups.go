@@ -141,8 +141,7 @@ func (r *Backups) end(
 // leftovers.
 func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) error {
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
-		b.Status.Phase = velerov1.BackupPhasePartiallyFailed
-		b.Status.FailureReason = reason.Error()
+		run.EndUnstored(b, reason)
 		b.Status.CompletionTimestamp = run.Timestamp(r.Now())
 		queue.Occupy(b, nil)
 		return nil

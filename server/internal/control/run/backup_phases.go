@@ -59,16 +59,20 @@ func backupTransitions() []backupTransition {
 		{waiting, finalizing, BackupOperationsController},
 		{waiting, finalPartial, BackupOperationsController},
 		{waiting, partial, BackupOperationsController},
+		{waiting, failed, BackupOperationsController}, // with files that are staged only
 		{waitingPartial, finalPartial, BackupOperationsController},
 		{waitingPartial, partial, BackupOperationsController},
+		{waitingPartial, failed, BackupOperationsController},
 
-		// The end. A Finalizing backup whose location was deleted ends PartiallyFailed, too. The sums of staged files are
-		// noted before they are published.
+		// The end. A Finalizing backup whose location was deleted ends PartiallyFailed, too, or Failed if its files are
+		// staged only. The sums of staged files are noted before they are published.
 		{finalizing, finalizing, BackupFinalizerController},
 		{finalPartial, finalPartial, BackupFinalizerController},
 		{finalizing, completed, BackupFinalizerController},
 		{finalizing, partial, BackupFinalizerController},
 		{finalPartial, partial, BackupFinalizerController},
+		{finalizing, failed, BackupFinalizerController},
+		{finalPartial, failed, BackupFinalizerController},
 
 		// Deletion, in every phase in which no controller works on the backup. If its deletion fails, a backup stays
 		// Deleting until the next request.
@@ -109,6 +113,17 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// EndUnstored ends a backup whose last files cannot be stored, for a reason. It is PartiallyFailed, because it can be
+// restored from the other files; or Failed if its files are staged: nobody finds them, and they stay until the backup is
+// deleted.
+func EndUnstored(b *velerov1.Backup, reason error) {
+	b.Status.Phase, b.Status.FailureReason = velerov1.BackupPhasePartiallyFailed, reason.Error()
+	if b.Annotations[velerov1.StagedAnnotation] != "" {
+		b.Status.Phase = velerov1.BackupPhaseFailed
+		b.Status.FailureReason += "; the files of the backup were not published, so that it cannot be restored"
 	}
 }
 
