@@ -192,7 +192,8 @@ func TestAcceptTrust_Verify(t *testing.T) {
 		require.NoError(t, changes.Item(configMaps, "v1", true, s.Shop, name, []byte(item)))
 	}
 	var rewritten bytes.Buffer
-	_, err = archive.Rewrite(t.Context(), bytes.NewReader(s.File("whole", "whole.tar.gz")), &rewritten, changes, time.Now())
+	packed := bytes.NewReader(s.File("whole", "whole.tar.gz"))
+	_, err = archive.Rewrite(t.Context(), packed, &rewritten, changes, time.Now())
 	require.NoError(t, errors.Join(err, changes.Close()))
 	put(s, filepath.Join(dir, "whole.tar.gz"), rewritten.Bytes())
 	find("an item is changed", velerov1.FindingChanged, "item configmaps "+s.Shop+"/of-whole")

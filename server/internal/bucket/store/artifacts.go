@@ -306,6 +306,15 @@ func (s *Store) Get(ctx context.Context, kind velerov1.DownloadTargetKind, name 
 	return s.gunzip(ctx, key)
 }
 
+// BackupItemSums streams the sums of the items in the archive of a backup, uncompressed. It returns ErrNotFound if there
+// are none.
+func (s *Store) BackupItemSums(ctx context.Context, backup string) (io.ReadCloser, error) {
+	if err := checkName(backup); err != nil {
+		return nil, err
+	}
+	return s.gunzip(ctx, s.layout.itemSums(backup))
+}
+
 // gunzip returns the uncompressed content of an object.
 func (s *Store) gunzip(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, err := s.open(ctx, key)

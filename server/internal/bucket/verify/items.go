@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -20,21 +19,8 @@ import (
 
 // compareSums reads the archive, and compares its items with their sums.
 func (r *run) compareSums(ctx context.Context) error {
-	name, sums := r.Backup+".tar.gz", r.fileName(store.ItemSumsFile)
-	open := func() (io.ReadCloser, error) {
-		body, err := r.Objects.OpenListed(ctx, r.Backup, sums)
-		if err != nil {
-			return nil, err
-		}
-		plain, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, errors.Join(err, body.Close())
-		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{plain, body}, nil
-	}
+	name := r.archive()
+	open := func() (io.ReadCloser, error) { return r.Objects.BackupItemSums(ctx, r.Backup) }
 	items := 0
 	var damage error
 	_, err := r.stream(ctx, name, func(body io.Reader) (_ int64, err error) {
@@ -55,7 +41,7 @@ func (r *run) compareSums(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, archive.ErrSums):
-		r.Note("the items of the archive could not be compared with %s: %v", sums, err)
+		r.Note("%v", err)
 		return r.compareItems(ctx)
 	case err != nil:
 		return r.unreadable(ctx, name, err)
@@ -66,7 +52,7 @@ func (r *run) compareSums(ctx context.Context) error {
 }
 
 func (r *run) addDamage(items int, damage error) {
-	r.Add(velerov1.FindingChanged, file(r.Backup+".tar.gz"), "the archive cannot be read to its end, %d items can: %v", items,
+	r.Add(velerov1.FindingChanged, file(r.archive()), "the archive cannot be read to its end, %d items can: %v", items,
 		damage)
 }
 
@@ -78,7 +64,7 @@ func itemName(o archive.Object) string {
 
 // compareItems reads the archive, and compares its items with the list of the items of the backup.
 func (r *run) compareItems(ctx context.Context) error {
-	name := r.Backup + ".tar.gz"
+	name := r.archive()
 	const kind = velerov1.DownloadTargetKindBackupResourceList
 	var listed map[string][]string
 	list := r.fileName("resource-list.json.gz")

@@ -115,6 +115,7 @@ type run struct {
 func file(name string) string { return "file " + name }
 
 func (r *run) fileName(suffix string) string { return r.Backup + "-" + suffix }
+func (r *run) archive() string               { return r.Backup + ".tar.gz" }
 
 // readChecksums reads the checksums and judges their signature.
 func (r *run) readChecksums(ctx context.Context) error {
@@ -278,7 +279,7 @@ func (r *run) compareSizes(ctx context.Context) error {
 // readAll reads all files, the archive last: what it should hold is in others.
 func (r *run) readAll(ctx context.Context) error {
 	r.read = map[string]bool{}
-	archive := r.Backup + ".tar.gz"
+	archive := r.archive()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.names)), func(name string) bool {
 		_, listed := r.want[name]
 		return name == archive || !listed && len(r.want) > 0 || r.isOfChecksums(name) || strings.Contains(name, "/")
@@ -330,7 +331,7 @@ func (r *run) readFile(ctx context.Context, name string) error {
 		r.Add(velerov1.FindingChanged, file(name), "the file was changed: its SHA-256 sum is %s instead of %s", got.SHA256,
 			want.SHA256)
 	}
-	if name == r.Backup+".tar.gz" && known == "" {
+	if name == r.archive() && known == "" {
 		if r.read[r.fileName(store.ItemSumsFile)] {
 			return r.compareSums(ctx)
 		}
@@ -428,7 +429,7 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // readUnknown reads a file whose sum is not known: it must be whole.
 func (r *run) readUnknown(ctx context.Context, name string) error {
-	if name == r.Backup+".tar.gz" {
+	if name == r.archive() {
 		return r.compareItems(ctx)
 	}
 	var damage error
