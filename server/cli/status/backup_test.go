@@ -1,10 +1,12 @@
 package status
 
 import (
+	"encoding/json"
 	"io"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -60,6 +62,24 @@ func TestBackupTableWithLabels(t *testing.T) {
 	table := BackupTable(list, statustest.Noon())
 	table.AddLabels([]map[string]string{list[0].Labels, list[1].Labels}, []string{"team", "velero.io/schedule-name"}, true)
 	statustest.Golden(t, "backups_labels.txt", table.Print)
+}
+
+// The last verification has not looked for what the one before has found.
+func TestDescribeDamagedBackup(t *testing.T) {
+	t.Parallel()
+	b := backups()[1]
+	v := velerov1.Verification{}
+	v.Add(&velerov1.VerificationResult{Depth: velerov1.VerifyFiles, Outcome: velerov1.VerifiedDamaged,
+		Ended: *statustest.At(-5 * time.Hour), Signature: velerov1.SignatureValid, Key: "sha256:k",
+		Findings: []velerov1.VerificationFinding{{Kind: velerov1.FindingChanged, Of: "item configmaps shop/a",
+			Message: "the item was changed"}}, Others: 3})
+	v.Add(&velerov1.VerificationResult{Depth: velerov1.VerifyQuick, Outcome: velerov1.VerifiedIntact,
+		Ended: *statustest.At(-time.Hour)})
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	b.Annotations = map[string]string{velerov1.VerificationAnnotation: string(text)}
+	require.Equal(t, "Damaged, 5h ago", Verified(&b, statustest.Noon()))
+	statustest.Golden(t, "describe_backup_damaged.txt", (&BackupDescription{Backup: &b}).Print)
 }
 
 func TestDescribeBackup(t *testing.T) {

@@ -12,12 +12,20 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
+
+// maxAnnotation is how many bytes of an annotation are shown, as in "kubectl describe". "get -o yaml" shows all.
+const maxAnnotation = 140
 
 // printMetadata writes the metadata that every object has.
 func printMetadata(d *layout.Description, m *metav1.ObjectMeta) {
+	annotations := map[string]string{}
+	for key, value := range m.Annotations {
+		annotations[key] = shorten.Text(layout.OneLine(value), maxAnnotation)
+	}
 	d.Pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
-		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(m.Annotations)})
+		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(annotations)})
 }
 
 // selectorLines returns the lines about label selectors.

@@ -22,7 +22,8 @@ func Verified(b *velerov1.Backup, now time.Time) string {
 	case known.Last == nil:
 		return ""
 	}
-	return string(known.Last.Outcome) + ", " + layout.Ago(known.Last.Ended, now)
+	standing := known.Standing()
+	return string(standing.Outcome) + ", " + layout.Ago(standing.Ended, now)
 }
 
 func percent(r *velerov1.VerificationRun) string {
@@ -72,25 +73,37 @@ func printVerification(d *layout.Description, b *velerov1.Backup) {
 				d.Pairs([2]string{"Looks at", layout.OneLine(r.At)})
 			}
 		}
-		last := known.Last
-		if last == nil {
+		standing := known.Standing()
+		if standing == nil {
 			return
 		}
-		d.Pairs([2]string{"Result", string(last.Outcome)}, [2]string{"Verified", layout.FormatTime(&last.Ended)},
-			[2]string{"Depth", string(last.Depth)}, [2]string{"Signature", Signature(last)})
-		if last.Message != "" {
-			d.Pairs([2]string{"Failure reason", layout.OneLine(last.Message)})
+		d.Pairs([2]string{"Result", string(standing.Outcome)}, [2]string{"Verified", layout.FormatTime(&standing.Ended)},
+			[2]string{"Depth", string(standing.Depth)}, [2]string{"Signature", Signature(standing)})
+		if standing.Message != "" {
+			d.Pairs([2]string{"Failure reason", layout.OneLine(standing.Message)})
 		}
-		for _, f := range last.Findings {
+		for _, f := range standing.Findings {
 			d.Line("%s: %s: %s", f.Kind, layout.OneLine(f.Of), layout.OneLine(f.Message))
 		}
-		if last.Others > 0 {
-			d.Line("and %s", layout.Count(last.Others, "more finding"))
+		if standing.Others > 0 {
+			d.Line("and %s", layout.Count(standing.Others, "more finding"))
 		}
-		for _, note := range last.Notes {
+		for _, note := range standing.Notes {
 			d.Line("note: %s", layout.OneLine(note))
 		}
+		switch {
+		case known.Before == nil:
+		case standing == known.Before:
+			d.Line("since then: %s", alsoVerified(known.Last))
+		default:
+			d.Line("before that: %s", alsoVerified(known.Before))
+		}
 	})
+}
+
+// alsoVerified returns a verification in a line.
+func alsoVerified(r *velerov1.VerificationResult) string {
+	return fmt.Sprintf("%s at depth %s, %s", r.Outcome, r.Depth, layout.FormatTime(&r.Ended))
 }
 
 // VerificationReport is the last verification of a backup.

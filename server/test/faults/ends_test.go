@@ -109,7 +109,7 @@ func restoredAfterFailedDeletion(t *testing.T) {
 		return request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, err
 	})
 	require.Equal(t, velerov1.BackupPhaseDeleting, s.AwaitBackup("whole", velerov1.BackupPhaseDeleting).Status.Phase)
-	require.Len(t, s.Files("backups/whole"), 11)
+	require.Len(t, s.Files("backups/whole"), 12)
 
 	// The request is deleted after a day, and the reason remains.
 	require.NoError(t, s.Client.Delete(t.Context(),

@@ -206,6 +206,22 @@ func TestAcceptTrust_Verify(t *testing.T) {
 	require.Equal(t, velerov1.VerifiedIntact, verified(s, "whole")["whole"].Outcome)
 	restore()
 
+	// A quick verification does not hide what it does not look for, and who restores the backup is told.
+	log := filepath.Join(dir, "whole-logs.gz")
+	flipped := s.File("whole", "whole-logs.gz")
+	flipped[len(flipped)/2] ^= 1
+	require.NoError(t, os.WriteFile(log, flipped, 0o600))
+	find("flipped", velerov1.FindingChanged, "whole-logs.gz")
+	quick := verified(s, "whole", "--quick")["whole"]
+	require.Equal(t, velerov1.VerifiedIntact, quick.Outcome)
+	require.Contains(t, strings.Join(quick.Notes, "\n"), "the backup is damaged, as the verification at depth files of ")
+	require.Regexp(t, `(?m)^whole +Completed .* Damaged, `, s.Must("backup", "get", "whole"))
+	require.Contains(t, s.Must("backup", "describe", "whole"), "since then: Intact at depth quick")
+	s.BeginRestore("back")
+	s.AwaitRestore("back", velerov1.RestorePhaseCompleted)
+	require.Contains(t, s.Must("restore", "describe", "back"), "backup whole is damaged: its verification of ")
+	restore()
+
 	// All files of another signed backup under this name: of this cluster, and where the cluster knows nothing.
 	for _, file := range files {
 		of := strings.Replace(file, "whole", "other", 1)
@@ -216,5 +232,6 @@ func TestAcceptTrust_Verify(t *testing.T) {
 	find("another backup under this name", velerov1.FindingSwapped, "backup whole", "--quick")
 	restore()
 	require.Equal(t, velerov1.VerifiedIntact, verified(s, "whole")["whole"].Outcome, "nothing is left of the faults")
+	require.Regexp(t, `(?m)^whole +Completed .* Intact, `, s.Must("backup", "get", "whole"))
 	require.Equal(t, velerov1.VerifiedIntact, verified(s, "other")["other"].Outcome)
 }

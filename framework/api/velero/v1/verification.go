@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -11,7 +12,7 @@ const (
 	// VerifyAnnotation of a Backup requests that it is verified. It is a VerifyRequest as JSON.
 	VerifyAnnotation = "cleat.dev/verify"
 
-	// VerificationAnnotation of a Backup is its Verification as JSON: the last one, and the one that is at work.
+	// VerificationAnnotation of a Backup is its Verification as JSON: the last ones, and the one that is at work.
 	VerificationAnnotation = "cleat.dev/verification"
 )
 
@@ -35,6 +36,12 @@ func VerificationDepths() []VerificationDepth {
 	return []VerificationDepth{VerifyQuick, VerifyFiles, VerifyVolumes, VerifyData}
 }
 
+// Includes reports whether a verification of the depth looks at all that one of another depth looks at.
+func (d VerificationDepth) Includes(other VerificationDepth) bool {
+	all := VerificationDepths()
+	return slices.Index(all, d) >= slices.Index(all, other)
+}
+
 // VerifyRequest is what a VerifyAnnotation says.
 type VerifyRequest struct {
 	// ID is in the answer.
@@ -48,6 +55,56 @@ type Verification struct {
 	Running *VerificationRun `json:"running,omitempty"`
 	// Last is the last one that has ended; nil for none.
 	Last *VerificationResult `json:"last,omitempty"`
+	// Before is one before Last that Last does not replace, because Last has looked at less or has failed; nil for none.
+	Before *VerificationResult `json:"before,omitempty"`
+}
+
+// Add adds a verification that has ended. It keeps one before it that the new one does not replace: that has found
+// damage, or else looked at the most.
+func (v *Verification) Add(r *VerificationResult) {
+	before := v.Before
+	if before != nil && r.replaces(before) {
+		before = nil
+	}
+	if last := v.Last; last != nil && last.Outcome != VerificationFailed && !r.replaces(last) &&
+		(before == nil || last.Depth.Includes(before.Depth) || last.isDamaged() && !before.isDamaged()) {
+		before = last
+	}
+	v.Before, v.Last = before, r
+}
+
+// replaces reports whether a verification has looked at all that one before it has looked at.
+func (r *VerificationResult) replaces(before *VerificationResult) bool {
+	return r.Outcome != VerificationFailed && r.Depth.Includes(before.Depth)
+}
+
+func (r *VerificationResult) isDamaged() bool { return r != nil && r.Outcome == VerifiedDamaged }
+
+// Standing returns the verification that says how a backup is: the last one, or one before it that has found damage for
+// which the last one has not looked; nil for none.
+func (v *Verification) Standing() *VerificationResult {
+	if v.Before.isDamaged() && !v.Last.isDamaged() {
+		return v.Before
+	}
+	return v.Last
+}
+
+// At returns the last verification of a depth or a greater one; nil for none.
+func (v *Verification) At(depth VerificationDepth) *VerificationResult {
+	for _, r := range []*VerificationResult{v.Last, v.Before} {
+		if r != nil && r.Depth.Includes(depth) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Deepest returns the verification that has looked at the most, as far as it is known; nil for none.
+func (v *Verification) Deepest() *VerificationResult {
+	if v.Before != nil {
+		return v.Before
+	}
+	return v.Last
 }
 
 // VerificationRun is a verification at work.

@@ -290,18 +290,14 @@ func (v verifications) add(schedule string, b *velerov1.Backup) {
 	if err != nil || known == nil || known.Last == nil {
 		return
 	}
-	of := v[schedule]
+	of, ended := v[schedule], known.Deepest().Ended.Unix()
 	if of == nil {
-		of = &verified{oldest: known.Last.Ended.Unix()}
+		of = &verified{oldest: ended}
 		v[schedule] = of
 	}
-	of.oldest = min(of.oldest, known.Last.Ended.Unix())
-	switch known.Last.Outcome {
-	case velerov1.VerifiedDamaged:
-		of.damaged++
-	case velerov1.VerificationFailed:
-		of.failed++
-	}
+	of.oldest = min(of.oldest, ended)
+	of.damaged += number(known.Standing().Outcome == velerov1.VerifiedDamaged)
+	of.failed += number(known.Last.Outcome == velerov1.VerificationFailed)
 	if known.Last.Outcome != velerov1.VerificationFailed && known.Last.Signature != velerov1.SignatureValid {
 		of.unsigned++
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
@@ -98,6 +99,9 @@ func (r *Controller) compose(
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName},
 		&backup); err == nil {
 		made.BackupUID = string(backup.UID)
+		if damage := run.Damage(&backup); damage != "" {
+			made.Notes = append(made.Notes, damage)
+		}
 	}
 	checksBegan := r.Now()
 	if !s.Restored.IsZero() && !s.Cancelled {

@@ -186,9 +186,16 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	if w.source.policy != nil {
 		request.Rules = w.source.policy.Rules
 	}
+	damage := run.Damage(w.source.backup)
+	if damage != "" {
+		w.log.Logger().Warn(damage)
+	}
 	result, err := w.Engine(ctx, request)
 	if result != nil {
 		result.Results.Warnings.Merge(results.Result{Velero: absent})
+		if damage != "" {
+			result.Results.Warnings.AddVelero(damage)
+		}
 	}
 	return result, errors.Join(err, journal.Flush(w.run.Final))
 }

@@ -166,7 +166,7 @@ func (r *Controller) due(b *velerov1.Backup) (*velerov1.VerificationRun, time.Du
 		return nil, 0
 	}
 	var at time.Time
-	last := known.Last
+	last := known.At(r.Settings.Depth)
 	switch every := r.Settings.Every; {
 	case last == nil && r.Settings.After:
 	case last == nil && every > 0:
@@ -230,7 +230,11 @@ func (r *Controller) verify(ctx context.Context, b *velerov1.Backup, due *velero
 			log.Info("the backup was verified", "files", report.Files, "bytes", report.Bytes, "signature", report.Signature)
 		}
 	}
-	err = r.write(ctx, b, func(v *velerov1.Verification) { v.Running, v.Last = nil, result })
+	err = r.write(ctx, b, func(v *velerov1.Verification) {
+		v.Running = nil
+		v.Add(result)
+		v.Last = withStanding(*result, v.Standing())
+	})
 	if err != nil || b.UID != uid {
 		return err
 	}
@@ -264,6 +268,18 @@ func fill(result *velerov1.VerificationResult, report *verify.Report) {
 		}
 		result.Notes = append(result.Notes, shorten.Text(note, keptText))
 	}
+}
+
+// withStanding returns a result with a note about the damage for which it has not looked.
+func withStanding(
+	result velerov1.VerificationResult, standing *velerov1.VerificationResult,
+) *velerov1.VerificationResult {
+	if standing.Outcome == velerov1.VerifiedDamaged && result.Outcome != velerov1.VerifiedDamaged {
+		const text = "the backup is damaged, as the verification at depth %s of %s has found; this one has not looked for that"
+		result.Notes = append(slices.Clone(result.Notes), fmt.Sprintf(text, standing.Depth,
+			standing.Ended.UTC().Format(time.RFC3339)))
+	}
+	return &result
 }
 
 // look verifies the files and volumes of a backup.

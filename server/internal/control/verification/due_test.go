@@ -22,8 +22,13 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // verified returns a change of a backup whose last verification ended some time before noon.
 func verified(outcome velerov1.VerificationOutcome, ago time.Duration) func(*velerov1.Backup) {
-	return known(velerov1.Verification{Last: &velerov1.VerificationResult{Outcome: outcome,
-		Ended: metav1.NewTime(noon.Add(-ago))}})
+	return known(velerov1.Verification{Last: result(velerov1.VerifyFiles, outcome, ago)})
+}
+
+func result(
+	depth velerov1.VerificationDepth, outcome velerov1.VerificationOutcome, ago time.Duration,
+) *velerov1.VerificationResult {
+	return &velerov1.VerificationResult{Depth: depth, Outcome: outcome, Ended: metav1.NewTime(noon.Add(-ago))}
 }
 
 func known(v velerov1.Verification) func(*velerov1.Backup) {
@@ -66,6 +71,13 @@ func TestDue(t *testing.T) {
 		"weekly, verified": {settings: weekly, change: changes{verified("Intact", 100*time.Hour)},
 			wait: 68 * time.Hour},
 		"weekly, long ago": {settings: weekly, change: changes{verified("Damaged", 200*time.Hour)}, depth: "files"},
+		"after, quick": {settings: after, change: changes{known(velerov1.Verification{
+			Last: result("quick", "Intact", time.Hour)})}, depth: "files"},
+		"weekly, quick since": {settings: weekly, change: changes{known(velerov1.Verification{
+			Last: result("quick", "Intact", time.Hour), Before: result("files", "Intact", 100*time.Hour)})},
+			wait: 68 * time.Hour},
+		"weekly, data": {settings: weekly, change: changes{known(velerov1.Verification{
+			Last: result("data", "Intact", 100*time.Hour)})}, wait: 68 * time.Hour},
 		"weekly, in the future": {settings: weekly, change: changes{verified("Intact", -9999*time.Hour)},
 			wait: 168 * time.Hour},
 		"both, not looked at": {settings: both, change: changes{verified("Failed", time.Minute)},
