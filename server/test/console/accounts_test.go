@@ -56,7 +56,8 @@ func TestAcceptConsole_Rights(t *testing.T) {
 	const secret = "payroll-of-the-board"
 	require.NoError(t, s.Client.Create(t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: secret}}))
-	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-"}}
+	// The page shows the first namespaces by name; other tests make hundreds.
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-hidden-"}}
 	require.NoError(t, s.Client.Create(t.Context(), elsewhere))
 	admin, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	require.NoError(t, err)
