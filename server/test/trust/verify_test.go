@@ -214,7 +214,7 @@ func TestAcceptTrust_Verify(t *testing.T) {
 	find("flipped", velerov1.FindingChanged, "whole-logs.gz")
 	quick := verified(s, "whole", "--quick")["whole"]
 	require.Equal(t, velerov1.VerifiedIntact, quick.Outcome)
-	require.Contains(t, strings.Join(quick.Notes, "\n"), "the backup is damaged, as the verification at depth files of ")
+	require.Contains(t, strings.Join(quick.Notes, "\n"), "the backup is damaged: the verification at depth files of ")
 	require.Regexp(t, `(?m)^whole +Completed .* Damaged, `, s.Must("backup", "get", "whole"))
 	require.Contains(t, s.Must("backup", "describe", "whole"), "since then: Intact at depth quick")
 	s.BeginRestore("back")

@@ -275,7 +275,7 @@ func withStanding(
 	result velerov1.VerificationResult, standing *velerov1.VerificationResult,
 ) *velerov1.VerificationResult {
 	if standing.Outcome == velerov1.VerifiedDamaged && result.Outcome != velerov1.VerifiedDamaged {
-		const text = "the backup is damaged, as the verification at depth %s of %s has found; this one has not looked for that"
+		const text = "the backup is damaged: the verification at depth %s of %s has found what this one did not look for"
 		result.Notes = append(slices.Clone(result.Notes), fmt.Sprintf(text, standing.Depth,
 			standing.Ended.UTC().Format(time.RFC3339)))
 	}
