@@ -83,7 +83,7 @@ func (r *VerificationResult) isDamaged() bool { return r != nil && r.Outcome == 
 // Standing returns the verification that says how a backup is: the last one, or one before it that has found damage for
 // which the last one has not looked; nil for none.
 func (v *Verification) Standing() *VerificationResult {
-	if v.Before.isDamaged() && !v.Last.isDamaged() {
+	if v.Last != nil && v.Before.isDamaged() && !v.Last.isDamaged() {
 		return v.Before
 	}
 	return v.Last

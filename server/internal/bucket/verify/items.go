@@ -29,7 +29,7 @@ func (r *run) compareSums(ctx context.Context) error {
 			case archive.Changed:
 				r.Add(velerov1.FindingChanged, of, "the item was changed")
 			case archive.Added:
-				r.Add(velerov1.FindingAdded, of, "the item is not in the backup, or only once")
+				r.Add(velerov1.FindingAdded, of, "the backup does not have the item, or has it only once")
 			case archive.Missing:
 				r.Add(velerov1.FindingMissing, of, "the item is missing in the archive, or cannot be read from it")
 			}

@@ -146,18 +146,17 @@ func (r *Finalizer) finalize(
 	}
 	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
 	var files store.Tally
-	err := panics.Catch(log, func() (err error) {
+	failure := panics.Catch(log, func() (err error) {
 		files, err = r.store(ctx, b, &status, log)
 		return err
 	})
-	failure := err
 	if failure != nil {
 		failure = fmt.Errorf("finalize the backup: %w", failure)
 		if err := r.endAnyway(ctx, b, failure); err != nil {
 			return err
 		}
 	}
-	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		end(b, status)
 		files.Note(b)
 		if failure != nil {
@@ -178,8 +177,8 @@ func (r *Finalizer) finalize(
 }
 
 // endAnyway returns nil if a backup ends although failure keeps its last files from the object storage: the location is
-// gone, or it has refused them for too long, or holds another backup. The other files are stored. Otherwise endAnyway
-// returns failure, for another attempt.
+// gone, or it has refused them for too long, or holds another backup. The other files are stored, or staged. Otherwise
+// endAnyway returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
 	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) ||
 		errors.Is(failure, panics.Err) {
