@@ -79,13 +79,19 @@ func (s *Sums) Close() {
 
 // Sum adds the sums of the objects of the archive that r streams. Its errors are those of Open.
 func Sum(ctx context.Context, r io.Reader, to *Sums) error {
+	return sumEach(ctx, r, func(o Object, sum [sha256.Size]byte) error { return to.add(o.Path(), sum[:]) })
+}
+
+// sumEach calls use for each entry of an object of the archive that r streams. The objects have no JSON.
+func sumEach(ctx context.Context, r io.Reader, use func(o Object, sum [sha256.Size]byte) error) error {
 	sum := sha256.New()
 	_, err := scan(ctx, r, DefaultLimits(), func(e scanned) error {
 		sum.Reset()
 		if _, err := io.Copy(sum, e.body); err != nil {
 			return e.explain(err)
 		}
-		return to.add(ItemPath(e.gr, e.version, e.namespace, e.name), sum.Sum(nil))
+		return use(Object{GroupResource: e.gr, Version: e.version, Namespace: e.namespace, Name: e.name},
+			[sha256.Size]byte(sum.Sum(nil)))
 	})
 	return err
 }
@@ -116,14 +122,8 @@ func CompareSums(
 	}); err != nil {
 		return 0, err
 	}
-	sum := sha256.New()
-	_, err = scan(ctx, r, DefaultLimits(), func(e scanned) error {
-		sum.Reset()
-		if _, err := io.Copy(sum, e.body); err != nil {
-			return e.explain(err)
-		}
-		c.compare(Object{GroupResource: e.gr, Version: e.version, Namespace: e.namespace, Name: e.name},
-			[sha256.Size]byte(sum.Sum(nil)))
+	err = sumEach(ctx, r, func(o Object, sum [sha256.Size]byte) error {
+		c.compare(o, sum)
 		return nil
 	})
 	if err != nil && !IsDamage(err) {

@@ -25,7 +25,7 @@ func (r *run) compareSums(ctx context.Context) error {
 	var damage error
 	_, err := r.stream(ctx, name, func(body io.Reader) (_ int64, err error) {
 		items, err = archive.CompareSums(ctx, body, open, func(o archive.Object, how archive.Difference) {
-			switch of := itemName(o); how {
+			switch of := itemName(o.GroupResource.String(), objectName(o.Namespace, o.Name)); how {
 			case archive.Changed:
 				r.Add(velerov1.FindingChanged, of, "the item was changed")
 			case archive.Added:
@@ -56,11 +56,14 @@ func (r *run) addDamage(items int, damage error) {
 		damage)
 }
 
-// itemName returns the name of an item, such as "item deployments.apps shop/web".
-func itemName(o archive.Object) string {
-	object := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
-	return shorten.Text(fmt.Sprintf("item %s %s", o.GroupResource, object), 300)
+// itemName returns the name of an item, such as "item deployments.apps shop/web", or "item apps/v1/Deployment shop/web"
+// if only the list of the items is known.
+func itemName(kind, object string) string {
+	return shorten.Text(fmt.Sprintf("item %s %s", kind, object), 300)
 }
+
+// objectName returns the name of an object as the list of the items has it.
+func objectName(namespace, name string) string { return strings.TrimPrefix(namespace+"/"+name, "/") }
 
 // compareItems reads the archive, and compares its items with the list of the items of the backup.
 func (r *run) compareItems(ctx context.Context) error {
@@ -99,7 +102,7 @@ func (r *run) compareItems(ctx context.Context) error {
 				r.Add(velerov1.FindingChanged, "item "+shorten.Text(o.Path(), 300), "the item is damaged: %v", err)
 				return nil
 			}
-			object := strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/")
+			object := objectName(meta.Namespace, meta.Name)
 			if o.Version != "" { // another version of an item that the list has once
 				return nil
 			}
@@ -107,7 +110,7 @@ func (r *run) compareItems(ctx context.Context) error {
 			if _, known := missing[key]; known {
 				missing[key] = false
 			} else if listed != nil {
-				r.Add(velerov1.FindingAdded, listedName(meta.APIVersion+"/"+meta.Kind, object),
+				r.Add(velerov1.FindingAdded, itemName(meta.APIVersion+"/"+meta.Kind, object),
 					"the item is in the archive and not in the list of its items")
 			}
 			return nil
@@ -123,14 +126,9 @@ func (r *run) compareItems(ctx context.Context) error {
 	for _, gvk := range slices.Sorted(maps.Keys(listed)) {
 		for _, object := range listed[gvk] {
 			if missing[id(gvk, object)] {
-				r.Add(velerov1.FindingMissing, listedName(gvk, object), "the item is missing in the archive")
+				r.Add(velerov1.FindingMissing, itemName(gvk, object), "the item is missing in the archive")
 			}
 		}
 	}
 	return nil
-}
-
-// listedName returns the name of an item in the list of the items of a backup, such as "item apps/v1/Deployment shop/web".
-func listedName(gvk, object string) string {
-	return shorten.Text(fmt.Sprintf("item %s %s", gvk, object), 300)
 }
