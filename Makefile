@@ -54,19 +54,29 @@ build: console-assets ## build the cleat binary, the data movers cleat-restic an
 VERSION   ?= dev
 PLATFORMS ?= linux/amd64,linux/arm64
 PRODUCTS  ?=
+# A time, as 20261101T000000Z, whose Debian packages are in the image of the server; the newest ones without it.
+DEBIAN_SNAPSHOT ?=
+REPOSITORY      ?= ghcr.io/cleat-dev
+# The private key that signs the checksums of a release and the images that are pushed; without it, nothing is signed.
+KEY ?=
 .PHONY: image
-image: console-assets ## build reproducible images of PRODUCTS (all: the server and the plugins) for PLATFORMS into bin/image, OCI layouts with SBOMs (VERSION=v1.2.3)
+image: console-assets ## build reproducible images of PRODUCTS (all: the server and the plugins) for PLATFORMS into bin/image: OCI layouts with SBOMs, and tarballs to load (VERSION=v1.2.3)
 	@rm -rf $(BIN)/image
-	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -image $(BIN)/image
+	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" \
+		-debian-snapshot "$(DEBIAN_SNAPSHOT)" -repository "$(REPOSITORY)" -image $(BIN)/image
+
+.PHONY: push
+push: ## push the images in bin/image to REPOSITORY, such as registry.example.io/backup, and sign them (KEY=cosign.key)
+	@go run ./server/cmd/cleat-release -push -products "$(PRODUCTS)" -repository "$(REPOSITORY)" -image $(BIN)/image -key "$(KEY)"
 
 .PHONY: image-test
 image-test: ## test the images of plugins with that of cleat-restic, for which restic is built (the first time takes some minutes)
 	@CLEAT_TEST_RESTIC_IMAGE=1 $(TEST) -run '^TestPluginImages$$' -count=1 ./server/internal/setup/release
 
 .PHONY: release
-release: console-assets ## build archives, SBOMs and checksums for PLATFORMS into bin/release (VERSION=v1.2.3)
+release: console-assets ## build archives, SBOMs and signed checksums for PLATFORMS into bin/release (VERSION=v1.2.3 KEY=cosign.key)
 	@rm -rf $(BIN)/release
-	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -archives $(BIN)/release
+	@go run ./server/cmd/cleat-release -version "$(VERSION)" -platforms "$(PLATFORMS)" -products "$(PRODUCTS)" -archives $(BIN)/release -key "$(KEY)"
 
 # Programs that are no Go modules, restic among them, are Debian packages that are unpacked, not installed.
 .PHONY: cluster
@@ -107,10 +117,10 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; } && \
 		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
-# Many tests wait for a process or a server most of the time, so more of them run at once than there are cores.
-# Those that take longest begin first, so that none of them runs alone at the end. The linter vets the code. Nobody debugs these
-# binaries, and without a symbol table linking them takes two thirds of the time.
-TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
+# Many tests wait for a process or a server most of the time, so more of them run at once than there are cores. Many more would
+# not end sooner, but fail, as what they wait for takes longer. The linter vets the code. Nobody debugs these binaries, and without
+# a symbol table linking them takes two thirds of the time.
+TEST    := go test -vet=off -ldflags=-s -parallel 5 -timeout 90m
 # Packages whose tests need nothing but namespaces and buckets of their own share a control plane, and those that run servers
 # another one. These files describe them meanwhile.
 COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
@@ -120,7 +130,10 @@ SHARING := $(call share,$(COMMON),CLEAT_TEST_CLUSTER)
 SERVING := $(call share,$(SERVERS),CLEAT_TEST_SERVERS)
 # The packages whose tests run servers; server/test/site is their fixture.
 AREAS   := $(addprefix ./server/test/,rehearsals faults operations volumes install queue backups plugins restores security manifests trust console)
-LONGEST := ./server/test/nodeagent $(AREAS) ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
+# Tests on a node keep two cores busy, so they run alone. Of the others, those that take longest begin first, so that none of them
+# runs alone at the end.
+NODE    := ./server/test/nodeagent
+LONGEST := $(AREAS) ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/internal/control/backupqueue ./framework/conformance
 
 # One round trip per kind of plugin: object stores, actions and data movers of authors, actions that start nothing, snapshots,
 # policies of the queue, writers of manifests, policies of loads.
@@ -151,9 +164,10 @@ RACE ?=
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin console-assets browser ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
-	@apart=$$(test "$(RACE)" != apart || $(concurrent) | grep -vE '$(SMALLER)'); \
-	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}")
-	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
+	@apart=$$(test "$(RACE)" != apart || $(concurrent) | grep -vE '$(SMALLER)'); failed=; \
+	$(TEST) $(NODE) || failed=1; \
+	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}"$$'\n'"$$(go list $(NODE))") || failed=1; \
+	for module in $(MODULES); do (cd $$module && $(TEST) ./...) || failed=1; done; test -z "$$failed"
 
 .PHONY: race
 race: cluster console-assets ## run the tests of what runs concurrently under the race detector, which needs a C compiler

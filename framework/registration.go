@@ -31,6 +31,11 @@ func WithOperationTimeout(longest time.Duration) Option {
 // units and the description changes. It is less than that of WithOperationTimeout, and otherwise alike.
 func WithStallTimeout(longest time.Duration) Option { return Option(glue.StallTimeout(longest)) }
 
+// WithProcessPerRun returns a registration that declares that implementations keep state of one run in memory. The host
+// then starts a process for each backup, restore or deletion, and for calls outside of one, and ends it with them.
+// Without it runs share a process, also at once, so no call may depend on the calls of another run. Pass it to Serve.
+func WithProcessPerRun() Registration { return Registration(glue.ProcessPerRun()) }
+
 // WithVersion returns a registration that declares the plugin's version, in the author's own style. Without it the
 // version is that of the binary's main module, if the binary was built from a version. Pass it to Serve once.
 func WithVersion(version string) Registration { return Registration(glue.Version(version)) }

@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/cleat-dev/cleat/framework"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/plugins/filestore"
+	"github.com/cleat-dev/cleat/plugins/internal/location"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/plugins/loadsoothing/preparequeue"
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
@@ -27,6 +29,12 @@ func All(actions ...itemactions.Option) []framework.Registration {
 		[]framework.Registration{filestore.Register(), s3store.Register(), sealed.Register()},
 		Policies(),
 	)
+}
+
+// CheckVolumes returns an error unless the data movers of the project can keep the data of volumes in a location with a
+// provider and its configuration. It does not access the location.
+func CheckVolumes(provider string, config map[string]string) error {
+	return location.Validate(dmv1.Repository{Provider: provider, Config: config, Path: "NAMESPACE"}, "a data mover")
 }
 
 // Policies returns the built-in plugins that decide and describe. The server uses them where its configuration names no

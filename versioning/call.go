@@ -1,5 +1,7 @@
 package versioning
 
+import "time"
+
 // Class is the kind of deadline that bounds a call.
 type Class int
 
@@ -30,6 +32,9 @@ type Call struct {
 	// GivesAway is set for a stream whose messages the caller makes anew and never uses after it has sent them, so that a
 	// plugin in the same process gets them without a copy. Maps in them may be shared: such a plugin does not change them.
 	GivesAway bool
+	// Silence, unless 0, is how long the plugin may take for an answer or for the next message of a stream, if that is
+	// shorter than for others of the class.
+	Silence time.Duration
 }
 
 // Works reports whether a reply to the call proves that the plugin works.

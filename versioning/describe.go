@@ -27,6 +27,8 @@ type Description struct {
 	FrameworkVersion string
 	// Informed is set if the process serves PluginInfo. Plugins built for stock Velero, or without the framework, do not.
 	Informed bool
+	// PerRun is set if a process may keep state that is valid for one run only: it says so, or does not serve PluginInfo.
+	PerRun bool
 	// Plugins are all implementations: first the list in its order, and then the ones that only PluginInfo reports.
 	Plugins []Described
 }
@@ -71,6 +73,7 @@ func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, 
 	}
 	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
 	if status.Code(err) == codes.Unimplemented {
+		description.PerRun = true
 		return description, nil
 	}
 	if err != nil {
@@ -105,6 +108,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 		}
 	}
 	d.Informed, d.PluginVersion, d.FrameworkVersion = true, info.GetPluginVersion(), info.GetFrameworkVersion()
+	d.PerRun = info.GetProcessPerRun()
 
 	positions := map[Listed]int{}
 	for i, plugin := range d.Plugins {

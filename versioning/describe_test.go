@@ -57,7 +57,7 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 		"stock Velero's": {
 			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"},
 				{Kind: "FromTheFuture", Name: "a.b/c"}}},
-			versioning.Description{Plugins: []versioning.Described{
+			versioning.Description{PerRun: true, Plugins: []versioning.Described{
 				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}},
 				{Listed: versioning.Listed{Kind: "FromTheFuture", Name: "a.b/c"}},
 			}},
@@ -65,13 +65,17 @@ func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 		"with a PluginInfo that is not served": {
 			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}},
 				err: status.Error(codes.Unimplemented, "not yet")},
-			versioning.Description{Plugins: []versioning.Described{
+			versioning.Description{PerRun: true, Plugins: []versioning.Described{
 				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}},
 			}},
 		},
 		"with an empty PluginInfo": {
 			describer{info: &plugininfov1.GetPluginInfoResponse{}},
 			versioning.Description{Informed: true},
+		},
+		"with a process for each run": {
+			describer{info: &plugininfov1.GetPluginInfoResponse{ProcessPerRun: true}},
+			versioning.Description{Informed: true, PerRun: true},
 		},
 		"with both": {
 			describer{

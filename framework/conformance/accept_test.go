@@ -173,7 +173,10 @@ func plantedDefects(t *testing.T) {
 // breaksItsRule tests a plugin with a defect.
 func breaksItsRule(t *testing.T, binary string, defect planted) {
 	t.Helper()
-	timeout, leakCalls := patience, 0
+	timeout, leakCalls, operations := patience, 0, 100*time.Millisecond
+	if strings.Contains(defect.Name, "operation-cancel-ends/") || slices.Contains(defect.Also, "operation-cancel-ends") {
+		operations = patience // its operations end
+	}
 	if defect.Waits {
 		timeout = 30 * time.Second
 	}
@@ -182,7 +185,8 @@ func breaksItsRule(t *testing.T, binary string, defect planted) {
 	}
 	report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--defect", defect.Name),
 		append(defectOptions(t, defect.Kind),
-			conformance.WithTimeout(timeout), conformance.WithLeakCalls(leakCalls), conformance.WithFamilyOf(defect.rule()))...)
+			conformance.WithTimeout(timeout), conformance.WithOperationWait(operations),
+			conformance.WithLeakCalls(leakCalls), conformance.WithFamilyOf(defect.rule()))...)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for key := range broken(report, conformance.Failed, conformance.Warned) {

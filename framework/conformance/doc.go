@@ -59,6 +59,7 @@
 //	action-large-request        must    all actions
 //	action-concurrent           must    all actions
 //	action-own-answer           must    all actions
+//	action-runs-apart           must    all actions
 //	action-cancelled            must    all actions
 //	operation-id                must    all actions that start operations
 //	operation-items             should  BackupItemActionV2, AsyncBackupItemAction

@@ -21,7 +21,7 @@ func TestUnusualPluginsAreNotAccused(t *testing.T) {
 		"unusual action whose AppliesTo needs a cluster": func(t *testing.T, report *conformance.Report) {
 			result := resultOf(t, report, "BackupItemAction", "action-applies-to")
 			require.Equal(t, conformance.Skipped, result.Outcome)
-			require.Contains(t, result.Seen, "AppliesTo needs a cluster, and no kubeconfig is given: ")
+			require.Contains(t, result.Seen, "AppliesTo needs a cluster, and none is given where it looks for one: ")
 		},
 		"unusual store whose signed URLs lead to a network of its own": func(t *testing.T, report *conformance.Report) {
 			result := resultOf(t, report, "ObjectStore", "store-signed-url")
@@ -66,6 +66,29 @@ func TestActionWhoseClusterIsGivenMustAnswer(t *testing.T) {
 	result := resultOf(t, report, "BackupItemAction", "action-applies-to")
 	require.Equal(t, conformance.Failed, result.Outcome)
 	require.Contains(t, result.Seen, "the kubeconfig names no context")
+}
+
+// TestActionThatRunsInItsClusterOnlyIsNotAccused gives a kubeconfig to a plugin that does not read it.
+func TestActionThatRunsInItsClusterOnlyIsNotAccused(t *testing.T) {
+	t.Parallel()
+	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual",
+		"unusual action that takes its cluster from its pod"),
+		conformance.WithKubeconfig("/nowhere/config"), conformance.WithFamilyOf("action-applies-to"))
+	require.NoError(t, err)
+	result := resultOf(t, report, "BackupItemAction", "action-applies-to")
+	require.Equal(t, conformance.Skipped, result.Outcome, result.Seen)
+}
+
+// TestPoolOfConnectionsIsNoLeak makes calls that keep goroutines, until there are enough of them.
+func TestPoolOfConnectionsIsNoLeak(t *testing.T) {
+	t.Parallel()
+	report, err := conformance.Run(t.Context(), conformance.Binary(program(t, "defects"), "--unusual",
+		"unusual action that keeps idle connections"),
+		append(defectOptions(t, "BackupItemAction"), conformance.WithTimeout(patience), conformance.WithLeakCalls(40),
+			conformance.WithFamilyOf("leak-goroutines"))...)
+	require.NoError(t, err)
+	result := resultOf(t, report, conformance.Process, "leak-goroutines")
+	require.Equal(t, conformance.Passed, result.Outcome, result.Seen)
 }
 
 // filesBelow returns the paths of all files and empty directories in dir.

@@ -63,6 +63,25 @@ func (k Key) Verify(load metav1.Object) error {
 	return k.verify(load, velerov1.LoadSignatureAnnotation, statementOf)
 }
 
+// Mark returns what proves that an object of none of the four kinds was made for the run. It is empty without a key.
+func (k Key) Mark(kind, name string) string {
+	if k.IsZero() {
+		return ""
+	}
+	return version + hex.EncodeToString(sum(k.secret, "mark", []byte(kind+"/"+name)))
+}
+
+// VerifyMark returns an error unless a mark is that of an object.
+func (k Key) VerifyMark(mark, kind, name string) error {
+	switch {
+	case mark == "":
+		return ErrUnsigned
+	case k.IsZero() || !hmac.Equal([]byte(mark), []byte(k.Mark(kind, name))):
+		return ErrInvalid
+	}
+	return nil
+}
+
 // SignStatus signs the status of a load, except its message, and its progress unless the load has ended.
 func (k Key) SignStatus(load metav1.Object) error {
 	return k.sign(load, velerov1.LoadStatusSignatureAnnotation, statusOf)

@@ -169,3 +169,16 @@ func FuzzVerify(f *testing.F) {
 		_ = key("a").VerifyStatus(raw)
 	})
 }
+
+func TestMarksAreOfOneObjectAndRun(t *testing.T) {
+	t.Parallel()
+	key, other := key("a"), key("b")
+	mark := key.Mark("VolumeSnapshotContent", "c")
+	require.NoError(t, key.VerifyMark(mark, "VolumeSnapshotContent", "c"))
+	require.ErrorIs(t, key.VerifyMark(mark, "VolumeSnapshotContent", "d"), loadproof.ErrInvalid)
+	require.ErrorIs(t, key.VerifyMark(mark, "VolumeGroupSnapshotContent", "c"), loadproof.ErrInvalid)
+	require.ErrorIs(t, other.VerifyMark(mark, "VolumeSnapshotContent", "c"), loadproof.ErrInvalid)
+	require.ErrorIs(t, key.VerifyMark("", "VolumeSnapshotContent", "c"), loadproof.ErrUnsigned)
+	require.ErrorIs(t, loadproof.Key{}.VerifyMark(mark, "VolumeSnapshotContent", "c"), loadproof.ErrInvalid)
+	require.Empty(t, loadproof.Key{}.Mark("VolumeSnapshotContent", "c"))
+}

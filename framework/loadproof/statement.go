@@ -19,7 +19,7 @@ var (
 	signedLabels      = []string{velerov1.AsyncOperationIDLabel, velerov1.PVCUIDLabel}
 	signedAnnotations = []string{velerov1.LoadVolumesAnnotation}
 	// with the status
-	signedWithStatus = []string{velerov1.LoadAttemptAnnotation}
+	signedWithStatus = []string{velerov1.LoadAttemptAnnotation, velerov1.LoadInterruptionsAnnotation}
 )
 
 // statement is the content of a signature. Its JSON is the same for the same content: members are sorted, and zero

@@ -6,6 +6,7 @@
 package nodeagents
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,4 +46,51 @@ func FindVelero(pods []corev1.Pod, node string) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// NotAtWork returns why none of cleat's agents among some pods is ready, with what to do; "" if one is. found reports
+// whether one of them has a pod, or is being replaced.
+func NotAtWork(pods []corev1.Pod, namespace string) (why string, found bool) {
+	for i := range pods {
+		if IsVelero(&pods[i]) {
+			continue
+		}
+		if why, found = Unready(&pods[i]), true; why == "" {
+			return "", true
+		}
+	}
+	switch {
+	case found:
+		return "no node agent is at work; of the last one, " + why, true
+	case len(pods) > 0:
+		return fmt.Sprintf("namespace %s has node agents of Velero only; \"cleat takeover start\" replaces them", namespace),
+			false
+	}
+	return None(namespace), false
+}
+
+// None returns the text for a namespace without node agents, with what to do.
+func None(namespace string) string {
+	return fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat install "+
+		"--use-node-agent", namespace)
+}
+
+// Unready returns why an agent is not ready, "" if it is.
+func Unready(agent *corev1.Pod) string {
+	name := agent.Namespace + "/" + agent.Name
+	switch {
+	case agent.DeletionTimestamp != nil:
+		return fmt.Sprintf("its pod %s is being deleted", name)
+	case agent.Status.Phase == corev1.PodRunning && !isUnready(agent):
+		return ""
+	default:
+		return fmt.Sprintf("its pod %s is %s and not ready; kubectl describe pod and kubectl logs say why", name,
+			agent.Status.Phase)
+	}
+}
+
+func isUnready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+	})
 }

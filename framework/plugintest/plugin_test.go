@@ -186,7 +186,8 @@ func TestWholeSnapshotReachesThePolicy(t *testing.T) {
 	}
 	input := &qav1.DecideInput{Now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Limit: 3,
 		Running: backups("running"), Ready: backups("ready"), Queued: backups("queued"),
-		Operating: backups("operating"), Restoring: backups("restores/restoring")}
+		Operating: backups("operating"), Restoring: backups("restores/restoring"),
+		NamespaceLabels: map[string]map[string]string{"shop": {"priority": "high"}}}
 	_, err := plugin.QueueAdmissionV1("example.io/watcher").Decide(t.Context(), input)
 	require.NoError(t, err)
 	require.Equal(t, input, policy.asked)

@@ -18,9 +18,15 @@ func Name(pod string, volume *corev1.Volume) string {
 	return ""
 }
 
+// WaitVolume is the name of the volume of a restored pod in which the node agent reports that the other volumes are
+// restored.
+const WaitVolume = "cleat-restore-wait"
+
 // NeverMoved returns the reason why the data of a volume of a pod is never moved, "" if it can be.
 func NeverMoved(volume *corev1.Volume) string {
 	switch {
+	case volume.Name == WaitVolume:
+		return "it is that in which a restored pod learns that its volumes are restored"
 	case volume.HostPath != nil:
 		return "a hostPath belongs to the node"
 	case volume.Secret != nil, volume.ConfigMap != nil, volume.Projected != nil, volume.DownwardAPI != nil:

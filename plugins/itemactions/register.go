@@ -24,8 +24,8 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/jobs"
 	"github.com/cleat-dev/cleat/plugins/itemactions/pods"
 	"github.com/cleat-dev/cleat/plugins/itemactions/podvolumes"
+	"github.com/cleat-dev/cleat/plugins/itemactions/references"
 	"github.com/cleat-dev/cleat/plugins/itemactions/replacements"
-	"github.com/cleat-dev/cleat/plugins/itemactions/rolebindings"
 	"github.com/cleat-dev/cleat/plugins/itemactions/secrets"
 	"github.com/cleat-dev/cleat/plugins/itemactions/serviceaccounts"
 	"github.com/cleat-dev/cleat/plugins/itemactions/services"
@@ -112,6 +112,7 @@ func Register(opts ...Option) []framework.Registration {
 			return serviceaccounts.NewBlock(asked.ClusterRoleBindings)
 		}, framework.WithRoles(framework.RoleDryRun)),
 
+		riav1.Register("cleat.dev/mapped-references", references.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/admission-webhook-configuration", webhooks.NewRestore,
 			framework.WithRoles(framework.RoleDryRun)),
@@ -123,7 +124,8 @@ func Register(opts ...Option) []framework.Registration {
 			error) {
 			return replacements.NewStorageClass(settings, asked.StorageClassExists)
 		}, framework.WithRoles(framework.RoleDryRun)),
-		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/cluster-role-bindings", references.NewClusterRoleBindings,
+			framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/dataupload", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return csi.NewRestoredUploads(asked)
@@ -132,7 +134,7 @@ func Register(opts ...Option) []framework.Registration {
 		riav1.Register("velero.io/job", jobs.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/pod", pods.NewRestore, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/pvc", claims.NewRestore, framework.WithRoles(framework.RoleDryRun)),
-		riav1.Register("velero.io/role-bindings", rolebindings.NewNamespaced, framework.WithRoles(framework.RoleDryRun)),
+		riav1.Register("velero.io/role-bindings", references.NewRoleBindings, framework.WithRoles(framework.RoleDryRun)),
 		riav1.Register("velero.io/secret", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return secrets.NewRestore(asked.ServiceAccountExists)
 		}, framework.WithRoles(framework.RoleDryRun)),

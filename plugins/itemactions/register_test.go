@@ -59,6 +59,7 @@ func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 		{"ItemBlockAction", "velero.io/pod", ""},
 		{"ItemBlockAction", "velero.io/pvc", ""},
 		{"ItemBlockAction", "velero.io/service-account", ""},
+		{"RestoreItemAction", "cleat.dev/mapped-references", ""}, // Velero maps subjects of role bindings only
 		{"RestoreItemAction", "velero.io/add-pvc-from-pod", ""},
 		{"RestoreItemAction", "velero.io/admission-webhook-configuration", ""},
 		{"RestoreItemAction", "velero.io/apiservice", ""},

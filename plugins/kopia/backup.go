@@ -61,7 +61,7 @@ func tagsOf(input *dmv1.BackupInput) (map[string]string, error) {
 	}
 	tags[repository.RequesterTag] = input.Source.Requester
 	tags[repository.UploaderTag] = repository.Uploader
-	tags[repository.KeyTag] = input.Key
+	tags[repository.KeyTag], tags[repository.NamesTag] = input.Key, repository.EscapedNames
 	return tags, nil
 }
 
@@ -88,7 +88,7 @@ func checkVolume(v dmv1.Volume) error {
 	}
 	info, err := os.Stat(v.Path)
 	if err != nil {
-		return fmt.Errorf("volume: %w", err)
+		return &volume.Error{Err: err}
 	}
 	if v.Block == info.IsDir() {
 		return framework.Invalid("volume %s is a directory: %t, want %t", v.Path, info.IsDir(), !v.Block)
@@ -114,9 +114,14 @@ func (b *backup) run(ctx context.Context, tags map[string]string) (*dmv1.BackupO
 		if err != nil {
 			return nil, err
 		}
-		if stored != nil {
+		if stored != nil { // the attempt was killed before it could report what the snapshot does not have
+			if !b.input.Volume.Block {
+				if err := volume.Survey(ctx, b.input.Volume.Path, &b.losses); err != nil {
+					return nil, err
+				}
+			}
 			bytes, _ := repository.Size(stored)
-			return &dmv1.BackupOutput{SnapshotID: string(stored.ID), Bytes: bytes, Warnings: b.Warned()}, nil
+			return &dmv1.BackupOutput{SnapshotID: string(stored.ID), Bytes: bytes, Warnings: b.warnings()}, nil
 		}
 	}
 	load := &repository.Load{
@@ -154,17 +159,24 @@ func (b *backup) run(ctx context.Context, tags map[string]string) (*dmv1.BackupO
 	if err != nil {
 		return nil, err
 	}
-	stored, err := repository.Store(writing, w, load)
+	storing, end := b.untilLost(writing)
+	defer end(nil)
+	stored, err := repository.Store(storing, w, load)
 	if err = errors.Join(err, w.Close(context.WithoutCancel(ctx))); err != nil {
 		return nil, err
 	}
 	bytes, _ := repository.Size(stored)
+	return &dmv1.BackupOutput{
+		SnapshotID: string(stored.ID), Bytes: bytes, NewBytes: min(b.uploaded.Load(), bytes), Warnings: b.warnings(),
+	}, nil
+}
+
+// warnings returns the warnings of the call, with what the snapshot does not have.
+func (b *backup) warnings() []string {
 	for _, warning := range b.losses.Warnings() {
 		b.Warn("%s", warning)
 	}
-	return &dmv1.BackupOutput{
-		SnapshotID: string(stored.ID), Bytes: bytes, NewBytes: min(b.uploaded.Load(), bytes), Warnings: b.Warned(),
-	}, nil
+	return b.Warned()
 }
 
 // parent returns the snapshot whose unchanged files need not be read; nil for none.
@@ -197,7 +209,8 @@ func (b *backup) source(load *repository.Load) (err error) {
 	}
 	source := volume.Options{Losses: &b.losses, Budget: b.mover.budget}
 	for _, one := range load.Previous { // the oldest counts: a file may be that of each of them
-		if began := one.StartTime.ToTime(); source.Unchanged.IsZero() || began.Before(source.Unchanged) {
+		began := one.StartTime.ToTime()
+		if b.mover.config.CompareCtime && (source.Unchanged.IsZero() || began.Before(source.Unchanged)) {
 			source.Unchanged = began
 		}
 	}
@@ -210,7 +223,7 @@ func (b *backup) accept(stored *snapshot.Manifest) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failed > 0 {
-		return framework.Errorf("%d files of the volume could not be read: %s", b.failed, strings.Join(b.unread, "; "))
+		return &volume.Error{Err: fmt.Errorf("%d files could not be read: %w", b.failed, errors.Join(b.unread...))}
 	}
 	if bytes, _ := repository.Size(stored); b.input.Volume.Block && bytes != b.size {
 		return framework.Errorf("%d of the %d bytes of %s could be read", bytes, b.size, b.input.Volume.Path)
@@ -265,7 +278,7 @@ type observed struct {
 	upload.NullUploadProgress
 	doneBytes, doneFiles, totalBytes, totalFiles atomic.Int64
 
-	unread []string // files that could not be read, with the reason
+	unread []error // of the first files that could not be read
 	failed int
 }
 
@@ -291,6 +304,6 @@ func (b *backup) Error(name string, err error, _ bool) {
 	defer b.mu.Unlock()
 	b.failed++
 	if len(b.unread) < 3 {
-		b.unread = append(b.unread, fmt.Sprintf("%.200q: %v", name, err))
+		b.unread = append(b.unread, fmt.Errorf("%.200q: %w", name, err))
 	}
 }

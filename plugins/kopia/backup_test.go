@@ -27,7 +27,7 @@ func TestFilesThatVanishAreWarningsAndOthersFailTheBackup(t *testing.T) {
 	for range 5 {
 		b.Error("./d", &os.PathError{Op: "read", Path: "d", Err: syscall.EIO}, false)
 	}
-	require.ErrorContains(t, b.accept(&snapshot.Manifest{}), `5 files of the volume could not be read: "d": read d: `)
+	require.ErrorContains(t, b.accept(&snapshot.Manifest{}), `volume: 5 files could not be read: "d": read d: `)
 }
 
 func TestFilesThatChangeBetweenListingAndReading(t *testing.T) {

@@ -19,6 +19,7 @@ type Config struct {
 	MemoryLimit    string `json:"memoryLimit,omitempty" jsonschema:"How much memory the mover tries to stay below, such as 512Mi: near it, it collects garbage more often and moves fewer large files at once. The default is 192Mi, and 32Mi for each core. A smaller GOMEMLIMIT in its environment counts instead."`
 	Compression    string `json:"compression" jsonschema:"The compressor for new data: none, or one of kopia, such as zstd-fastest, zstd or s2-default."`
 	Parallelism    int    `json:"parallelism,omitempty" jsonschema:"How many files a call reads or writes at once, unless the backup or restore says so itself. The default follows the number of cores."`
+	CompareCtime   bool   `json:"compareCtime,omitempty" jsonschema:"Whether a file is read again if only the time of the last change of its attributes (ctime) is newer than the last backup. By default, as in Velero, a file is unchanged if its size, time of modification, mode and owner are. With it, each start of a pod with an fsGroup, which sets the group of all files, costs the whole volume."`
 }
 
 // Defaults returns the values of keys that are not set.

@@ -13,9 +13,8 @@
 //
 // # What a snapshot does not have
 //
-// Extended attributes, hard links, FIFOs, sockets and devices, and names that are not UTF-8: each of them is a warning
-// of the backup. A file is unchanged if its size, times, mode and owner are; the time of its last change of status has
-// to be older than the parent.
+// Extended attributes, hard links, FIFOs, sockets and devices: each of them is a warning of the backup. A file is
+// unchanged if its size, time of modification, mode and owner are, as for Velero.
 //
 // # Secrets
 //

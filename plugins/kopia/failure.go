@@ -3,9 +3,11 @@ package kopia
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/volume"
 )
 
 // explain returns what a failure of kopia means, and what to do. An error that says so already stays as it is.
@@ -36,6 +39,10 @@ func (s *session) explain(ctx context.Context, err error) error {
 		}
 	}
 	reason := s.Clean(err.Error())
+	var ofVolume *volume.Error
+	if errors.As(err, &ofVolume) {
+		return framework.Errorf("%s%s", reason, remedyOf(err, volumeRemedies))
+	}
 	var (
 		damaged *repository.DamagedError
 		owner   maintenance.NotOwnedError
@@ -58,16 +65,18 @@ func (s *session) explain(ctx context.Context, err error) error {
 			"message authentication failed"):
 		return framework.Errorf("repository %s: %s; if files of it are lost, bring them back, or back up the volumes to "+
 			"another location", s.of, reason)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), hasCode(err, "QuotaExceeded", "StorageFull",
-		"XMinioStorageFull", "InsufficientCapacity"):
-		return framework.Errorf("repository %s: storage or volume is full: %s; free space there, or delete backups and "+
-			"maintain the repository", s.of, reason)
+	case hasCode(err, "QuotaExceeded", "StorageFull", "XMinioStorageFull", "InsufficientCapacity"):
+		return framework.Errorf("repository %s: the storage: %s%s", s.of, reason, remedyOf(syscall.ENOSPC, storageRemedies))
 	case errors.Is(err, blob.ErrInvalidCredentials), hasCode(err, "InvalidAccessKeyId", "SignatureDoesNotMatch",
 		"AccessDenied", "ExpiredToken", "XAdminUserNotFound"):
 		return framework.Invalid("repository %s: the storage refuses the credentials: %s; want aws_access_key_id and "+
 			"aws_secret_access_key in the profile of the location's Secret, or credentials in the environment", s.of, reason)
 	case isAway(err):
 		return framework.Unavailable("repository %s: the storage does not answer: %s", s.of, reason)
+	case isOfSystem(err) && s.place.remote: // its blobs are in no file
+		return framework.Errorf("the directory of caches, %s: %s%s", s.mover.cache, reason, remedyOf(err, cacheRemedies))
+	case isOfSystem(err):
+		return framework.Errorf("repository %s: the storage: %s%s", s.of, reason, remedyOf(err, storageRemedies))
 	}
 	return framework.Errorf("repository %s: %s", s.of, reason)
 }
@@ -107,7 +116,69 @@ func isAway(err error) bool {
 	)
 	if errors.As(err, &answer) {
 		return answer.StatusCode >= http.StatusInternalServerError || answer.Code == "NoSuchBucket" ||
-			answer.StatusCode == http.StatusTooManyRequests
+			answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 	}
-	return errors.As(err, &request) || errors.As(err, &network)
+	if errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF) { // of an answer: a stored object has a checksum
+		return true
+	}
+	if !errors.As(err, &network) {
+		return false
+	}
+	number, ofSystem := network.(syscall.Errno) // each of them is a net.Error
+	return !ofSystem || slices.Contains(connectionErrors, number)
+}
+
+// connectionErrors are the errors of the system that are about the connection to a server.
+var connectionErrors = []syscall.Errno{
+	syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ETIMEDOUT, syscall.EHOSTDOWN,
+	syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.ENETRESET, syscall.ENOTCONN,
+}
+
+// isOfSystem reports whether an error is one of the system, as of a file.
+func isOfSystem(err error) bool {
+	var number syscall.Errno
+	return errors.As(err, &number)
+}
+
+// remedies says what to do about errors of the system.
+type remedies struct{ full, readOnly, broken, refused string }
+
+var (
+	volumeRemedies = remedies{
+		full:     "free space in it, or files if it has space left; a restore needs a claim that is large enough",
+		readOnly: "mount it for writing; the log of the node's kernel says whether its file system has errors",
+		broken:   "the log of the node's kernel and the storage system of the volume say more",
+		refused: "see whether the object is immutable (lsattr), and whether the volume lets root of the node write (such " +
+			"as root_squash of NFS)",
+	}
+	storageRemedies = remedies{
+		full:     "free space there, or delete backups and maintain the repository",
+		readOnly: "mount the directory of the location for writing",
+		broken:   "the log of the node's kernel and the file system of the location say more",
+		refused:  "see who owns the directory of the location, and its permissions",
+	}
+	cacheRemedies = remedies{
+		full:     "free space there, set cacheLimitMB lower, or cacheDirectory elsewhere",
+		readOnly: "set cacheDirectory to one that can be written",
+		broken:   "the log of the node's kernel says more",
+		refused:  "set cacheDirectory to one that can be written",
+	}
+)
+
+// remedyOf returns what to do about an error of the system, after a semicolon; "" if that is not known.
+func remedyOf(err error, of remedies) string {
+	for _, known := range []struct {
+		numbers []error
+		remedy  string
+	}{
+		{[]error{syscall.ENOSPC, syscall.EDQUOT}, of.full},
+		{[]error{syscall.EROFS}, of.readOnly},
+		{[]error{syscall.EIO, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE, syscall.EUCLEAN}, of.broken},
+		{[]error{syscall.EPERM, syscall.EACCES}, of.refused},
+	} {
+		if slices.ContainsFunc(known.numbers, func(one error) bool { return errors.Is(err, one) }) {
+			return "; " + known.remedy
+		}
+	}
+	return ""
 }

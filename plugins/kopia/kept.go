@@ -56,10 +56,10 @@ func keyOf(ctx context.Context, r dmv1.Repository, cacheMB int, st blob.Storage)
 }
 
 // open opens the repository in a storage, and owns the storage from then on. The repository outlasts ctx.
-func open(ctx context.Context, st blob.Storage, key string, options repository.Options) (*opened, error) {
+func open(ctx context.Context, st *storage.Counted, key string, options repository.Options) (*opened, error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	o := &opened{counted: storage.Count(st), key: key}
+	o := &opened{counted: st, key: key}
 	var err error
 	if o.Repository, err = repository.Open(lasting, o.counted, options); err != nil {
 		stop()

@@ -158,10 +158,11 @@ func TestRepositoryIsAsVeleroHasIt(t *testing.T) {
 		tags map[string]string
 	}{
 		first.SnapshotID: {"snapshot-pod-volume/kopia/shop/web-0/data-web-0", map[string]string{
-			"snapshot-requester": "snapshot-pod-volume", "snapshot-uploader": "kopia", "cleat-load": "load-1"}},
+			"snapshot-requester": "snapshot-pod-volume", "snapshot-uploader": "kopia", "cleat-load": "load-1",
+			"cleat-names": "escaped"}},
 		upload.SnapshotID: {"snapshot-data-upload-download/kopia/shop/data-web-0", map[string]string{
 			"snapshot-requester": "snapshot-data-upload-download", "snapshot-uploader": "kopia", "cleat-load": "load-2",
-			"velero.io/async-operation-id": "du-1"}},
+			"cleat-names": "escaped", "velero.io/async-operation-id": "du-1"}},
 	} {
 		one, err := kopiarepository.Snapshot(t.Context(), found, id)
 		require.NoError(t, err)

@@ -12,12 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kopia/kopia/repo/blob"
-
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/plugins/internal/warnings"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 )
 
 // session is one call of the mover on a repository.
@@ -37,6 +36,34 @@ type session struct {
 	mu       sync.Mutex
 	progress func(*dmv1.Progress) // sets the numbers of now; nil for none
 	activity string
+	repeated string                  // why requests to the storage are repeated; "" if they are not
+	lost     context.CancelCauseFunc // is called when the storage does not answer; nil for none
+}
+
+// Repeating implements storage.Watcher.
+func (s *session) Repeating(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repeated = why
+}
+
+// GaveUp implements storage.Watcher.
+func (s *session) GaveUp(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost != nil && isAway(err) {
+		s.lost(err)
+	}
+}
+
+// untilLost returns a context that ends, with the error as its cause, when a request was repeated in vain because the
+// storage does not answer.
+func (s *session) untilLost(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = cancel
+	return ctx, cancel
 }
 
 // tick is how often the progress is reported.
@@ -91,14 +118,16 @@ func (m *mover) open(ctx context.Context, r dmv1.Repository, report func(dmv1.Pr
 }
 
 // look returns the storage of the repository and what is in it. The caller closes the storage.
-func (s *session) look(ctx context.Context, create bool) (blob.Storage, repository.State, error) {
+func (s *session) look(ctx context.Context, create bool) (*storage.Counted, repository.State, error) {
 	if err := s.place.reach(ctx); err != nil {
 		return nil, repository.Nothing, s.away(err)
 	}
-	st, err := s.place.open(ctx, create)
+	found, err := s.place.open(ctx, create)
 	if err != nil {
 		return nil, repository.Nothing, err
 	}
+	st := storage.Count(found)
+	st.Watch(s)
 	state, err := repository.Look(ctx, st)
 	if err == nil && state == repository.Nothing && s.place.foreign != nil {
 		var foreign bool
@@ -114,7 +143,7 @@ func (s *session) look(ctx context.Context, create bool) (blob.Storage, reposito
 }
 
 // existing opens the repository in a storage.
-func (s *session) existing(ctx context.Context, st blob.Storage, state repository.State) error {
+func (s *session) existing(ctx context.Context, st *storage.Counted, state repository.State) error {
 	switch state {
 	case repository.Nothing:
 		_ = st.Close(ctx) // nothing was written
@@ -127,12 +156,13 @@ func (s *session) existing(ctx context.Context, st blob.Storage, state repositor
 }
 
 // use opens the repository, which exists, unless it is open.
-func (s *session) use(ctx context.Context, st blob.Storage) error {
+func (s *session) use(ctx context.Context, st *storage.Counted) error {
 	key, err := keyOf(ctx, s.of, s.cacheMB, st)
 	if err != nil {
 		return errors.Join(err, st.Close(context.WithoutCancel(ctx)))
 	}
 	if s.opened = s.mover.kept.take(ctx, key); s.opened != nil {
+		s.counted.Watch(s)
 		s.report("")
 		return st.Close(ctx) // the open repository has its own
 	}
@@ -161,6 +191,7 @@ func (s *session) end(ctx context.Context) {
 	if s.opened == nil {
 		return
 	}
+	s.counted.Watch(nil)
 	if s.worked && ctx.Err() == nil && s.Settle(ctx) {
 		debug.FreeOSMemory() // the host does not keep a process that holds much memory
 		s.mover.kept.put(ctx, s.opened)
@@ -198,6 +229,9 @@ func (s *session) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := dmv1.Progress{Activity: s.activity}
+	if s.repeated != "" {
+		now.Activity = s.Clean(dmv1.Waiting + " for the storage: " + s.repeated)
+	}
 	if s.progress != nil {
 		s.progress(&now)
 	}

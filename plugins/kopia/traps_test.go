@@ -23,6 +23,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/kopia"
 	kopiarepository "github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 	files "github.com/cleat-dev/cleat/plugins/kopia/internal/volume"
@@ -107,6 +108,7 @@ func TestAcceptVolumes_Traps(t *testing.T) {
 		"placeholders are deleted":                  trapPlaceholders,
 		"what is not kept is not reported":          trapLosses,
 		"a changed file looks unchanged":            trapUnchanged,
+		"a touched file looks changed":              trapTouched,
 		"an incomplete snapshot is stored":          trapIncomplete,
 		"a cancelled backup uploads all again":      trapCancelled,
 		"a missing bucket looks like no repository": trapBucket,
@@ -171,11 +173,12 @@ func trapLosses(t *testing.T) {
 	m := mover(t)
 	r, volume, target := repository(t, m), t.TempDir(), t.TempDir()
 	at := func(name string) string { return filepath.Join(volume, name) }
-	write(t, volume, map[string]string{"n\xff\xfe": "one", "n\xfe\xff": "other", "linked": "content", "attributes": "x"})
+	write(t, volume, map[string]string{"n\xff": "a byte", `n\xff`: "four characters", "n\xfe": "another", "n\uefff": "a character",
+		"linked": "content", "attributes": "x"})
 	require.NoError(t, os.Link(at("linked"), at("hardlink")))
 	require.NoError(t, syscall.Mkfifo(at("fifo"), 0o640))
 	want := []string{
-		`2 names are not UTF-8, which kopia cannot store`, `1 FIFOs, sockets or devices, which kopia does not store`,
+		`1 FIFOs, sockets or devices, which kopia does not store: they are not in the snapshot: "fifo"`,
 		`2 files have several names`,
 	}
 	if err := unix.Setxattr(at("attributes"), "user.cleat", []byte("value"), 0); err == nil {
@@ -188,14 +191,13 @@ func trapLosses(t *testing.T) {
 		require.Contains(t, all, one)
 	}
 	restore(t, m, r, stored.SnapshotID, target)
-	require.Equal(t, "one", read(t, target, `n\xff\xfe`), "no name replaces another")
-	require.Equal(t, "other", read(t, target, `n\xfe\xff`))
-	require.Equal(t, "content", read(t, target, "hardlink"))
+	require.NoError(t, os.Remove(at("fifo")))
+	require.Equal(t, described(t, volume), described(t, target), "no name replaces another")
 	require.NoFileExists(t, filepath.Join(target, "fifo"))
 }
 
 func trapUnchanged(t *testing.T) {
-	m := mover(t)
+	m := mover(t, func(c *kopia.Config) { c.CompareCtime = true })
 	r, volume, target := repository(t, m), t.TempDir(), t.TempDir()
 	write(t, volume, map[string]string{"a": "before", "b": "stays"})
 	backup(t, m, r, "k-1", volume)
@@ -206,6 +208,28 @@ func trapUnchanged(t *testing.T) {
 	require.NoError(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
 	restore(t, m, r, backup(t, m, r, "k-2", volume).SnapshotID, target)
 	require.Equal(t, "behind", read(t, target, "a"), "size, mode, owner and time are the same")
+}
+
+// trapTouched has the owner and the mode of files set to what they are, as the kubelet does for each start of a pod with
+// an fsGroup.
+func trapTouched(t *testing.T) {
+	m, strict := mover(t), mover(t, func(c *kopia.Config) { c.CompareCtime = true })
+	r, volume := repository(t, m), t.TempDir()
+	write(t, volume, map[string]string{"a": "content", "b": "more", "c/d": "deep"})
+	backup(t, m, r, "k-1", volume)
+	for _, name := range []string{"a", "c/d"} {
+		file := filepath.Join(volume, name)
+		require.NoError(t, os.Lchown(file, -1, os.Getgid()))
+		require.NoError(t, os.Chmod(file, 0o600))
+	}
+	require.NoError(t, os.Chmod(filepath.Join(volume, "b"), 0o640), "this is a change")
+	backup(t, m, r, "k-2", volume)
+	backup(t, strict, r, "k-3", volume)
+	read := map[string]int32{}
+	for _, one := range snapshots(t, r) {
+		read[one.Tags[kopiarepository.KeyTag]] = one.Stats.NonCachedFiles
+	}
+	require.Equal(t, map[string]int32{"k-1": 3, "k-2": 1, "k-3": 3}, read)
 }
 
 func trapIncomplete(t *testing.T) {
@@ -227,7 +251,7 @@ func trapIncomplete(t *testing.T) {
 	}
 	_, err := m.Backup(t.Context(), &dmv1.BackupInput{Repository: r, Key: "k", Volume: dmv1.Volume{Path: volume},
 		Source: ofPod()})
-	require.ErrorContains(t, err, "1 files of the volume could not be read")
+	require.ErrorContains(t, err, "volume: 1 files could not be read")
 	require.Empty(t, snapshots(t, r), "nobody must find a snapshot that lacks something")
 }
 

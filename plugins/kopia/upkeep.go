@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/kopia/kopia/repo/blob"
 	"github.com/kopia/kopia/snapshot"
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/storage"
 )
 
 // Forget implements dmv1.DataMover.
@@ -98,7 +98,7 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 	if input.Create && !s.of.ReadOnly {
 		output.Created, err = s.create(ctx, interval)
 	} else {
-		var st blob.Storage
+		var st *storage.Counted
 		var state repository.State
 		if st, state, err = s.look(ctx, false); err == nil {
 			err = s.existing(ctx, st, state)
@@ -107,7 +107,7 @@ func (m *mover) Check(ctx context.Context, input *dmv1.CheckInput) (*dmv1.CheckO
 	if err == nil && input.Depth > dmv1.Access && !output.Created {
 		s.report("checking the repository")
 		err = repository.Verify(ctx, s.Repository, input.Depth == dmv1.Data)
-		if err != nil && !isAway(err) && ctx.Err() == nil {
+		if err != nil && !isAway(err) && !isOfSystem(err) && ctx.Err() == nil {
 			err = &repository.DamagedError{Reason: err.Error()}
 		}
 	}

@@ -95,7 +95,7 @@ type backup struct {
 	looking sync.WaitGroup // at links, beside restic
 
 	summary  *program.Message
-	vanished []string // files that were deleted before restic read them
+	vanished names    // files that were deleted before restic read them
 	unread   []string // files that could not be read, with the reason
 	failed   int
 }
@@ -210,9 +210,7 @@ func (b *backup) source(ctx context.Context) (c program.Command, err error) {
 	if !info.IsDir() {
 		return c, framework.Invalid("volume %s is not a directory", b.volume.Path)
 	}
-	if !b.program.AtLeast(0, 16) {
-		b.looking.Go(func() { b.lossyLinks(ctx) })
-	}
+	b.looking.Go(func() { b.losses(ctx) })
 	c.Dir = b.volume.Path
 	b.args = append(b.args, ".")
 	return c, nil
@@ -250,9 +248,7 @@ func (b *backup) problem(message program.Message) {
 	const most = 100
 	switch {
 	case errors.Is(err, fs.ErrNotExist), isGone(message.Item):
-		if len(b.vanished) < most {
-			b.vanished = append(b.vanished, item)
-		}
+		b.vanished.add(item)
 	default:
 		b.failed++
 		if len(b.unread) < most {
@@ -288,9 +284,7 @@ func (b *backup) finish(ctx context.Context) (*dmv1.BackupOutput, error) {
 			b.Clean(strings.Join(b.unread[:min(len(b.unread), 3)], "; ")))
 		return nil, errors.Join(err, b.place.objects.remove(context.WithoutCancel(ctx), "snapshots/"+id))
 	}
-	for _, name := range b.vanished {
-		b.Warn("%q was deleted while the volume was read, and is not in the snapshot", name)
-	}
+	b.vanished.warn(b.List, "deleted while the volume was read, and not in the snapshot")
 	return &dmv1.BackupOutput{
 		SnapshotID: id, Bytes: b.summary.BytesProcessed, NewBytes: b.summary.DataAdded, Warnings: b.Warned(),
 	}, nil

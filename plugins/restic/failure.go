@@ -36,6 +36,11 @@ func (s *session) explain(ctx context.Context, err error) error {
 		return framework.Unavailable("%s: %s", where, reason)
 	case failed.Says("unsupported repository version"):
 		return framework.Invalid("%s: %s: the repository needs a newer restic than %s", where, reason, s.program.Version())
+	case failed.Command == "restore" && failed.Says("ignoring error for ", `"during":"restore"`) &&
+		failed.Says("no space left on device", "disk quota exceeded", "read-only file system", "input/output error",
+			"operation not permitted", "permission denied"):
+		return framework.Errorf("%s: the volume: %s: %s; if it is full, free space in it, or restore into a larger claim; "+
+			"otherwise the log of the node's kernel says more", where, reason, s.Clean(failed.Lines[0]))
 	case failed.Says("no space left on device", "disk quota exceeded", "QuotaExceeded", "StorageFull", "XMinioStorageFull",
 		"InsufficientCapacity"):
 		return framework.Errorf("%s: the storage is full: %s; free space there, or delete backups and maintain the "+

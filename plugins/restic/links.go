@@ -8,20 +8,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/internal/warnings"
 	"github.com/cleat-dev/cleat/plugins/restic/internal/program"
 )
 
-// lossyLinks warns of links that restic before 0.16 does not store as they are.
-func (b *backup) lossyLinks(ctx context.Context) {
+// losses finds what restic does not store: sockets, and before 0.16 links whose targets are not UTF-8.
+func (b *backup) losses(ctx context.Context) {
+	links := !b.program.AtLeast(0, 16)
+	var sockets names
 	_ = filepath.WalkDir(b.volume.Path, func(path string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return fs.SkipAll
 		}
-		if err != nil || entry.Type() != fs.ModeSymlink {
-			return nil // restic reports what cannot be read
+		if err != nil { // restic reports what cannot be read
+			return nil //nolint:nilerr // likewise
+		}
+		if entry.Type() == fs.ModeSocket {
+			sockets.add(relative(b.volume.Path, path))
+		}
+		if entry.Type() != fs.ModeSymlink || !links {
+			return nil
 		}
 		if target, err := os.Readlink(path); err == nil && !utf8.ValidString(target) {
 			b.Warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 "+
@@ -30,6 +40,35 @@ func (b *backup) lossyLinks(ctx context.Context) {
 		}
 		return nil
 	})
+	sockets.warn(b.List, "sockets, which restic does not restore")
+}
+
+// names counts files, and has the names of the first ones.
+type names struct {
+	count int
+	first []string
+}
+
+func (n *names) add(name string) {
+	const named, long = 10, 72
+	if n.count++; len(n.first) < named {
+		if len(name) > long {
+			name = "..." + name[len(name)-long+3:] // the end is what tells paths apart
+		}
+		n.first = append(n.first, fmt.Sprintf("%q", name))
+	}
+}
+
+// warn adds a warning about the files, if there are some.
+func (n *names) warn(to *warnings.List, what string) {
+	if n.count == 0 {
+		return
+	}
+	more := ""
+	if n.count > len(n.first) {
+		more = fmt.Sprintf(" and %d more", n.count-len(n.first))
+	}
+	to.Warn("%d %s: %s%s", n.count, what, strings.Join(n.first, ", "), more)
 }
 
 // checkLinks finds symbolic links in a volume that lead out of it, at the path of a file or directory of the snapshot,

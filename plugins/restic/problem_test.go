@@ -39,9 +39,39 @@ func TestErrorsOfDeletedFilesAreNoFailures(t *testing.T) {
 				tt.during, item))
 			require.True(t, ok)
 			b.problem(message)
-			require.Equal(t, tt.vanished, b.vanished)
+			require.Equal(t, len(tt.vanished), b.vanished.count)
+			for i, name := range tt.vanished {
+				require.Equal(t, fmt.Sprintf("%q", name), b.vanished.first[i])
+			}
 			require.Equal(t, tt.unread, b.unread)
 			require.Equal(t, len(tt.unread), b.failed)
 		})
 	}
+}
+
+func TestRefusedAttributesFailNoRestore(t *testing.T) {
+	t.Parallel()
+	const refused, other = "ignoring error for /db: lchown /v/db: operation not permitted",
+		"ignoring error for /a/b: open /v/a/b: no space left on device"
+	asJSON := `{"message_type":"error","error":{"message":"UtimesNano: operation not permitted"},"during":"restore","item":"/x"}`
+	for name, tt := range map[string]struct {
+		lines []string
+		end   string
+		whole bool
+	}{
+		"refused":          {[]string{refused, refused}, "Fatal: There were 2 errors", true},
+		"of newer ones":    {[]string{asJSON}, "Fatal: There were 1 errors", true},
+		"others as well":   {[]string{refused, other}, "Fatal: There were 2 errors", false},
+		"one is not shown": {[]string{refused}, "Fatal: There were 2 errors", false},
+		"of the end":       {nil, "Fatal: repository does not exist", false},
+	} {
+		r := &restore{session: &session{}}
+		for _, line := range tt.lines {
+			r.line([]byte(line))
+		}
+		require.Equal(t, tt.whole, r.isWhole(&program.Error{Code: 1, Lines: append(tt.lines, tt.end)}), name)
+	}
+	r := &restore{session: &session{}}
+	r.line([]byte(refused))
+	require.Equal(t, []string{`"db"`}, r.refused.first)
 }

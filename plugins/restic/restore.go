@@ -2,12 +2,15 @@ package restic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cleat-dev/cleat/framework"
 	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
@@ -46,9 +49,20 @@ func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.Re
 		args = append(args, "--json")
 		r.told = true
 	}
-	if err := s.run(ctx, program.Command{Args: args, Dir: input.Volume.Path, Line: r.line, Beat: r.beat}); err != nil {
+	err = s.waitForLocks(ctx, func() error {
+		r.refused, r.failures = names{}, 0
+		var failed *program.Error
+		err := s.once(ctx, program.Command{Args: args, Dir: input.Volume.Path, Line: r.line, Beat: r.beat})
+		if errors.As(err, &failed) && r.isWhole(failed) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
+	r.refused.warn(s.List, "objects do not have the owner, permissions, time or extended attributes of the backup, "+
+		"because the volume refuses them")
 	return &dmv1.RestoreOutput{Bytes: r.total, Warnings: s.Warned()}, nil
 }
 
@@ -88,11 +102,43 @@ type restore struct {
 	*session
 	total int64 // bytes; 0 if not known
 	told  bool  // restic prints its progress
+
+	failures int   // errors of objects
+	refused  names // objects whose attributes the volume refuses, which are among the failures
+}
+
+var (
+	// ignoredError is what restic before 0.16 says about an object that it cannot restore whole.
+	ignoredError = regexp.MustCompile(`^ignoring error for (.*?): (.*)$`)
+	// refusedAttribute is the error of an attribute that a volume refuses.
+	refusedAttribute = regexp.MustCompile(`(?i)(lchown|chmod|utimesnano|lset|xattr).*(operation not permitted|` +
+		`permission denied|operation not supported|invalid argument)`)
+)
+
+// failure takes an error of restic with an object.
+func (r *restore) failure(item, text string) {
+	r.failures++
+	if refusedAttribute.MatchString(text) {
+		r.refused.add(strings.TrimPrefix(item, "/"))
+	}
+}
+
+// isWhole reports whether a restore has failed only because the volume refuses attributes, which fails none of kopia or
+// Velero either. All contents are there.
+func (r *restore) isWhole(failed *program.Error) bool {
+	return r.failures > 0 && r.failures == r.refused.count && failed.Code == 1 &&
+		failed.Says(fmt.Sprintf("There were %d errors", r.failures))
 }
 
 // line takes one line of restic's output.
 func (r *restore) line(line []byte) {
 	message, ok := program.Parse(line)
+	if found := ignoredError.FindSubmatch(line); !ok && found != nil {
+		r.failure(string(found[1]), string(found[2]))
+	}
+	if ok && message.Type == "error" {
+		r.failure(message.Item, message.Err().Error())
+	}
 	if !ok || message.Type != "status" && message.Type != "summary" {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -53,6 +55,11 @@ func awsConfig(ctx context.Context, c Config) (aws.Config, error) {
 				InsecureSkipVerify: c.InsecureSkipTLSVerify, // the user requests it with insecureSkipTLSVerify
 			}
 		})),
+		// Without a limit of its own on all retries: after an outage it would fail calls at their first failure. The host
+		// knows how long to wait.
+		config.WithRetryer(func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
+		}),
 		config.WithRequestChecksumCalculation(c.checksumCalculation()),
 	}
 	if c.ChecksumAlgorithm == "" {

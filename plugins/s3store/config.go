@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -90,14 +91,22 @@ func checkOneOf[T ~string](value string, known []T) error {
 	return nil
 }
 
-// roots returns the certificates of the system and of CACert, or nil if there is no CACert.
+// systemCertificates is the variable that names the file with the certificates of the system.
+const systemCertificates = "SSL_CERT_FILE"
+
+// roots returns the certificates of the system and of CACert, or nil if the system's, as the process has read them once,
+// are all.
 func (c Config) roots() (*x509.CertPool, error) {
-	if c.CACert == "" {
+	file := os.Getenv(systemCertificates)
+	if c.CACert == "" && file == "" {
 		return nil, nil //nolint:nilnil // nil stands for the system's certificates
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("load the system's certificates: %w", err)
+	}
+	if pem, err := os.ReadFile(file); err == nil { // it may have changed since the process began
+		roots.AppendCertsFromPEM(pem)
 	}
 	roots.AppendCertsFromPEM([]byte(c.CACert))
 	return roots, nil

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"gocloud.dev/gcerrors"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -33,7 +35,35 @@ func (s *store) failed(action, bucket, key string, err error) error {
 		return framework.NotFound("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err,
 			hint)
 	}
+	if isAway(err) {
+		return framework.Unavailable("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint,
+			err, hint)
+	}
 	return fmt.Errorf("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
+}
+
+// isAway reports whether S3 was not reached, or could not do its work: the same request may succeed later.
+func isAway(err error) bool {
+	var (
+		sent      *smithyhttp.RequestSendError
+		answer    interface{ HTTPStatusCode() int }
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		record    tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, context.Canceled), errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid),
+		errors.As(err, &record):
+		return false
+	case errors.As(err, &sent), hasCode(err, "SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"):
+		return true
+	case errors.As(err, &answer):
+		return answer.HTTPStatusCode() >= http.StatusInternalServerError &&
+			answer.HTTPStatusCode() != http.StatusNotImplemented ||
+			answer.HTTPStatusCode() == http.StatusTooManyRequests
+	}
+	return false
 }
 
 // isConditionFailed reports whether S3 did not write an object because there is one, or because another is being

@@ -2,11 +2,13 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 )
@@ -15,6 +17,17 @@ import (
 // functions return when a plugin needs them.
 func BuiltIns(cluster func() (*rest.Config, error), namespace func() (string, error)) []framework.Registration {
 	return plugins.All(itemactions.WithConfig(cluster), itemactions.WithNamespace(namespace))
+}
+
+// CheckVolumes returns an error unless the data movers of the project can keep the data of volumes in a location.
+func CheckVolumes(spec *velerov1.BackupStorageLocationSpec) error {
+	config := map[string]string{}
+	maps.Copy(config, spec.Config)
+	if spec.ObjectStorage != nil {
+		config["bucket"], config["prefix"] = spec.ObjectStorage.Bucket, spec.ObjectStorage.Prefix
+		config["caCert"] = string(spec.ObjectStorage.CACert)
+	}
+	return plugins.CheckVolumes(spec.Provider, config)
 }
 
 // checkDisabled returns an error if the configuration disables a built-in plugin that does not exist.

@@ -16,6 +16,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
+	"github.com/cleat-dev/cleat/server/internal/control/fields"
 	"github.com/cleat-dev/cleat/server/internal/control/gc"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/operations"
@@ -47,12 +48,14 @@ type services struct {
 	live           client.Reader   // reads from the API server, and waits for one that is away
 	host           *pluginhost.Host
 	pluginsChanged <-chan event.GenericEvent
+	storesRenewed  <-chan struct{} // files have changed that plugins may have read
 	policies       *policy.Policies
 	opener         *location.Opener
 	discoverer     *clientdiscovery.DiscoveryClient
 	scratch        string // directory of temporary files
 	registry       prometheus.Registerer
 	downloads      *url.URL // at which users reach the server's own downloads; nil if they cannot
+	localDownloads *url.URL // at which users on this machine do, for what is on it
 }
 
 // controllers makes the controllers of a server, a method for each. They share its fields.
@@ -130,7 +133,7 @@ func (c *controllers) newVolumes() *volumes.Hub {
 		},
 		Snapshotters: c.opener,
 		Records:      volumes.NewRecords(api, c.live, c.Namespace, c.signing, c.Log.Named("snapshots")),
-		CSI:          csisnapshots.New(c.REST, c.live, api, c.Namespace),
+		CSI:          csisnapshots.New(c.REST, c.live, api, c.Namespace, c.keys),
 		Repositories: newRepositories(c.cluster, c.opener, c.host, c.Log.Named("repositories")),
 	}
 }
@@ -195,7 +198,8 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 		return err
 	}
 	stopRestore := c.restoreRuns.StopOnRequest()
-	r.add(run.RestoreController, &velerov1.Restore{}, max(1, c.Options.ConcurrentRestores), restoring, stopRestore)
+	r.add(run.RestoreController, &velerov1.Restore{}, c.Options.ConcurrentRestores+restores.MaxWaiting, restoring,
+		stopRestore)
 	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, c.restoreDryRuns(*restoring), stopRestore)
 	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, c.restoreFinalizer(hooks), nil)
 
@@ -211,5 +215,7 @@ func addControllers(mgr ctrl.Manager, config Config, s services) error {
 	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, c.schedules(), nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, c.downloadRequests(), nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, c.statusRequests(queue), nil)
+	r.setUp(run.UnknownFieldsController, 1, &fields.Controller{Cluster: c.cluster, Events: c.events,
+		Log: c.Log.Named(run.UnknownFieldsController)})
 	return r.err
 }

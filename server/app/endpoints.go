@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 type endpoints struct {
 	metrics, profiler string
 	downloadAddress   string
+	downloadListener  net.Listener // in place of the address; nil for none
 	downloads         http.Handler // nil means none
 	gatherer          prometheus.Gatherer
 	cache             cache.Cache
@@ -77,17 +80,21 @@ func (e *endpoints) serve(ctx context.Context) error {
 	serving := 0
 	for _, endpoint := range []struct {
 		what, flag, address string
+		listener            net.Listener
 		handler             http.Handler
 	}{
-		{"metrics", "--metrics-address", e.metrics, e.handler()},
-		{"downloads", "--download-address", e.downloadAddress, e.downloads},
+		{"metrics", "--metrics-address", e.metrics, nil, e.handler()},
+		{"downloads", "--download-address", e.downloadAddress, e.downloadListener, e.downloads},
 	} {
-		if endpoint.handler == nil || endpoint.address == "" || endpoint.address == "0" {
+		if endpoint.handler == nil || endpoint.listener == nil && (endpoint.address == "" || endpoint.address == "0") {
 			continue
 		}
-		listener, err := listen(ctx, endpoint.address)
-		if err != nil {
-			return fmt.Errorf("serve %s, see %s: %w", endpoint.what, endpoint.flag, err)
+		listener := endpoint.listener
+		if listener == nil {
+			var err error
+			if listener, err = listen(ctx, endpoint.address); err != nil {
+				return fmt.Errorf("serve %s, see %s: %w", endpoint.what, endpoint.flag, err)
+			}
 		}
 		e.log.Debug("serving "+endpoint.what, "address", listener.Addr().String())
 		serving++
@@ -123,6 +130,20 @@ func profilerHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// localDownloads returns a listener for users on this machine, and its URL, if the server is not in a cluster, where
+// nobody would reach it. Without it, they open the files of a directory themselves.
+func localDownloads(ctx context.Context, log hclog.Logger) (net.Listener, *url.URL) {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return nil, nil
+	}
+	listener, err := listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		log.Warn("files of backups in a directory are not offered to users on this machine", "error", err)
+		return nil, nil
+	}
+	return listener, &url.URL{Scheme: "http", Host: listener.Addr().String()}
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

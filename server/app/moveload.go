@@ -70,9 +70,9 @@ func moveLoad(ctx context.Context, c Config, agent NodeAgent, order *MoveOrder) 
 		Keys: loadkey.New(signing.Open(live, nil, c.Namespace, time.Now)), Movers: movers,
 		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: run.NewIdentity(agent.Node),
 			Now: time.Now, Log: c.Log.Named("repositories")},
-		Log: c.Log.Named("move"), Now: time.Now,
+		StoreOutage: c.Options.StoreOutageTimeout, Log: c.Log.Named("move"), Now: time.Now,
 	}
 	reporter := loadpod.NewReporter(loadpod.ProgressDir)
 	defer reporter.Stop()
-	return a.Move(ctx, order, reporter.Report), nil
+	return a.Move(ctx, order, reporter), nil
 }

@@ -57,9 +57,14 @@ type enclosedMovers struct {
 	stays   bool              // the process of the host, also when a call was cancelled
 }
 
+// stateBase returns the directory below which data movers keep state, such as caches.
+func stateBase(c Config) string {
+	return cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir))
+}
+
 // newEnclosedMovers returns the data movers of an agent that moves some loads at once.
 func newEnclosedMovers(c Config, host *pluginhost.Host, atOnce int) *enclosedMovers {
-	state := filepath.Join(cmp.Or(os.Getenv(hostapi.StateDirEnv), scratchBase(c.Options.ScratchDir)), "enclosed-state")
+	state := filepath.Join(stateBase(c), "enclosed-state")
 	return &enclosedMovers{
 		host: host, kept: pluginhost.NewEnclosures(host, keptTime, atOnce, keptMemory), state: state,
 		configs: configs(c.File.Plugins.Config), memory: memoryOfMover(atOnce), stays: true,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	clientdiscovery "k8s.io/client-go/discovery"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/control"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
@@ -30,6 +32,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node/repository"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/server/internal/spec/maintenance"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -37,7 +40,7 @@ import (
 // NodeAgent has the settings that a node agent has in addition to a server.
 type NodeAgent struct {
 	Node           string
-	ConfigMap      string   // name; empty for none
+	ConfigMap      string   // with settings; empty for none
 	Namespaces     []string // whose volumes may be opened; empty means all
 	HostPods       string   // the kubelet's directory of pods
 	Pod            string   // name of the pod in which the agent runs, for the exposure of volumes
@@ -63,9 +66,12 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	if err := checkDefinitions(ctx, discoverer, patience); err != nil {
 		return err
 	}
-	configured, err := agentSettings(ctx, c, live, agent.ConfigMap)
+	configured, warnings, err := agentSettings(ctx, live, c.Namespace, &c.Options, agent)
 	if err != nil {
 		return err
+	}
+	for _, warning := range warnings {
+		c.Log.Warn(warning)
 	}
 	pod, err := agentPod(ctx, c, live, agent.Pod)
 	if err != nil {
@@ -73,11 +79,11 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 	}
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
 	pods := loadPods(c, cluster, agent, configured, pod)
-	for _, key := range configured.WithoutEffect(pod != nil) {
+	for _, key := range configured.WithoutEffect(pod != nil, pods != nil) {
 		c.Log.Warn(fmt.Sprintf("ConfigMap %s/%s: %s has no effect", c.Namespace, agent.ConfigMap, key))
 	}
 	warnOfPassword(ctx, live, c)
-	limit, err := nodeLimit(ctx, c, live, agent.Node, configured)
+	limit, err := nodeLimit(ctx, c, live, agent.Node, configured.Settings)
 	if err != nil {
 		return err
 	}
@@ -115,14 +121,14 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 		Pods:    pods,
 		Repositories: &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now,
 			Log: c.Log.Named("repositories")},
-		PrepareTimeout: agent.PrepareTimeout,
-		Metrics:        collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"),
+		PrepareTimeout: agent.PrepareTimeout, StoreOutage: c.Options.StoreOutageTimeout,
+		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"),
 		Now: time.Now,
 	}
 	if pod != nil {
-		a.Exposers = exposers(c, cluster, configured, pod)
+		a.Exposers = exposers(c, cluster, configured.Settings, pod)
 	}
-	if soothes(c.File, configured) {
+	if soothes(c.File, configured.Settings) {
 		a.Soothing, a.Describe = policies.Soothing, namesSoothing(c.File)
 	}
 	build := func(name string, workers int) *ctrl.Builder {
@@ -174,27 +180,69 @@ func agentFile(file *config.File) *config.File {
 	return &part
 }
 
-// agentSettings reads the ConfigMap of the node agents.
-func agentSettings(ctx context.Context, c Config, live client.Reader, name string) (*settings.Settings, error) {
+// settingsOfAgent are what ConfigMaps say to an agent.
+type settingsOfAgent struct {
+	*settings.Settings
+	cacheLimitMB int64 // of repositories; 0 if it is not set
+}
+
+// agentSettings reads the ConfigMaps of an agent. The warnings say what has no effect.
+func agentSettings(
+	ctx context.Context, reader client.Reader, namespace string, o *config.Options, agent NodeAgent,
+) (s settingsOfAgent, warnings []string, err error) {
+	s.Settings = &settings.Settings{}
+	cm, err := configMap(ctx, reader, namespace, "node-agent-configmap", agent.ConfigMap)
+	if err == nil && cm != nil {
+		s.Settings, warnings, err = settings.Parse(cm)
+	}
+	if err != nil {
+		return s, nil, err
+	}
+	if s.CachePVC != nil {
+		if why := unfit(ctx, reader, s.CachePVC.StorageClass); why != "" {
+			warnings = append(warnings, fmt.Sprintf("ConfigMap %s/%s: cachePVC is ignored: %s", namespace, agent.ConfigMap,
+				why))
+			s.CachePVC = nil
+		}
+	}
+	cm, err = configMap(ctx, reader, namespace, "backup-repository-configmap", o.BackupRepositoryConfigMap)
+	if err == nil && cm != nil {
+		var repository map[string]string
+		if repository, err = maintenance.ParseRepository(cm, velerov1.RepositoryTypeKopia); err == nil {
+			s.cacheLimitMB, err = maintenance.CacheLimit(repository)
+		}
+	}
+	return s, warnings, err
+}
+
+// configMap reads the ConfigMap that a flag names. It returns nil if the name is empty.
+func configMap(ctx context.Context, reader client.Reader, namespace, flag, name string) (*corev1.ConfigMap, error) {
 	if name == "" {
-		return &settings.Settings{}, nil
+		return nil, nil //nolint:nilnil // none is a valid setting
 	}
-	var cm corev1.ConfigMap
-	err := live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &cm)
+	cm := new(corev1.ConfigMap)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("ConfigMap %s/%s, see --node-agent-configmap, does not exist", c.Namespace, name)
+		return nil, fmt.Errorf("ConfigMap %s/%s, see --%s, does not exist", namespace, name, flag)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get ConfigMap %s/%s, see --node-agent-configmap: %w", c.Namespace, name, err)
+		return nil, fmt.Errorf("get ConfigMap %s/%s, see --%s: %w", namespace, name, flag, err)
 	}
-	configured, warnings, err := settings.Parse(&cm)
-	if err != nil {
-		return nil, err
+	return cm, nil
+}
+
+// unfit returns why volumes of a storage class cannot be those of pods that move data, "" if they can be: a class that
+// keeps the volumes of deleted claims would keep one for each load.
+func unfit(ctx context.Context, reader client.Reader, name string) string {
+	var class storagev1.StorageClass
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, &class); err != nil {
+		return fmt.Sprintf("get storage class %s: %v", name, err)
 	}
-	for _, warning := range warnings {
-		c.Log.Warn(warning)
+	if policy := class.ReclaimPolicy; policy != nil && *policy != corev1.PersistentVolumeReclaimDelete {
+		return fmt.Sprintf("the reclaim policy of storage class %s is %s, want %s", name, *policy,
+			corev1.PersistentVolumeReclaimDelete)
 	}
-	return configured, nil
+	return ""
 }
 
 // agentPod returns the pod in which the agent runs, nil if there is none: then the agent exposes no volumes.
@@ -214,17 +262,21 @@ func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*
 
 // loadPods returns what moves loads in pods of their own, nil if this agent moves them itself.
 func loadPods(
-	c Config, cluster *run.Cluster, agent NodeAgent, configured *settings.Settings, pod *corev1.Pod,
+	c Config, cluster *run.Cluster, agent NodeAgent, configured settingsOfAgent, pod *corev1.Pod,
 ) *loadpod.Pods {
 	if !agent.MoveInPods || pod == nil {
 		return nil
 	}
-	pods := &loadpod.Pods{Cluster: cluster, Agent: pod, Settings: configured, ConfigMap: agent.ConfigMap,
-		HostPods: agent.HostPods}
+	pods := &loadpod.Pods{Cluster: cluster, Agent: pod, Settings: configured.Settings, ConfigMap: agent.ConfigMap,
+		HostPods: agent.HostPods, StateDir: stateBase(c), CacheLimitMB: configured.cacheLimitMB}
 	if err := pods.Check(); err != nil {
 		c.Log.Warn("the agent moves data in its own pod, because it cannot make pods like its own: a load begins again "+
 			"when the agent is replaced", "pod", pod.Name, "error", err)
 		return nil
+	}
+	if configured.CachePVC != nil && !pods.CanCache() {
+		c.Log.Warn("cachePVC has no effect: want a volume of the agent's pod, of which it replaces the one in pods of "+
+			"restores, at the directory of temporary files, see --scratch-dir", "pod", pod.Name, "directory", pods.StateDir)
 	}
 	return pods
 }
@@ -233,7 +285,7 @@ func loadPods(
 func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod *corev1.Pod) map[string]node.Exposer {
 	volumes := &expose.Volumes{
 		Cluster: cluster, Settings: configured, Agent: pod,
-		Snapshots: csisnapshots.New(c.REST, nil, nil, c.Namespace),
+		Snapshots: csisnapshots.New(c.REST, nil, nil, c.Namespace, nil),
 	}
 	return map[string]node.Exposer{"DataUpload": expose.Uploads{Volumes: volumes},
 		"DataDownload": expose.Downloads{Volumes: volumes}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/tracing"
 	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // NewHost finds the plugins and returns their host. It returns an error if a plugin that the configuration names as a
@@ -34,7 +36,7 @@ func NewHost(
 	ctx context.Context, c Config, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
 ) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
-	settings.Metrics, settings.Tracer, settings.Changed = metrics, spans, changed
+	settings.Metrics, settings.Tracer, settings.Changed, settings.Renewed = metrics, spans, changed, c.renewed
 	err := checkDisabled(c.File.Plugins.DisabledBuiltIns, settings.BuiltIns)
 	if err != nil {
 		return nil, err
@@ -43,8 +45,12 @@ func NewHost(
 		return nil, err
 	}
 	settings.LockPath = lockPath(c)
+	if settings.TempDir, settings.Closed, err = newSockets(os.TempDir(), c.Log); err != nil {
+		return nil, err
+	}
 	host, err := pluginhost.New(ctx, settings)
 	if err != nil {
+		settings.Closed()
 		return nil, fmt.Errorf("start the plugin host: %w", err)
 	}
 	warnings, err := c.File.Check(func(kind, name string) ([]byte, error) {
@@ -66,6 +72,31 @@ func NewHost(
 		return nil, err
 	}
 	return host, nil
+}
+
+// CheckIndispensable returns an error if a kind of plugins without which no backup is made has none left, because
+// built-in ones are disabled: the policies in force, and object stores.
+func CheckIndispensable(host *pluginhost.Host, file *config.File) error {
+	var errs []error
+	inForce := policy.Plugins(file)
+	for _, of := range []struct{ kind, key string }{
+		{kinds.QueueAdmission().Name, "backups.admission"}, {kinds.LoadSoothing().Name, "nodeAgent.soothing"},
+		{kinds.ManifestWriter().Name, "backups.manifestWriters"},
+	} {
+		for _, name := range inForce[of.kind] {
+			if _, err := host.Find(of.kind, name); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w; name a plugin that is left, or leave the built-in one out of "+
+					"plugins.disabledBuiltIns", of.key, err))
+			}
+		}
+	}
+	if store := kinds.ObjectStore().Name; !slices.ContainsFunc(host.Entries(), func(e pluginhost.Entry) bool {
+		kind, _ := hostapi.SplitWireKind(e.Kind)
+		return kind == store && e.Quarantined == ""
+	}) {
+		errs = append(errs, fmt.Errorf("plugins.disabledBuiltIns: no %s is left, so there is no place for backups", store))
+	}
+	return errors.Join(errs...)
 }
 
 // ValidateWith returns a function with which the file lets the host's plugins check their configuration.

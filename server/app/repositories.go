@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/node/repository"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
@@ -57,6 +59,11 @@ func (r *moverRepositories) Forget(
 		forgotten, err = mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots, Tags: tags}, nil)
 		return err
 	})
+	if errors.Is(err, versioning.ErrNotFound) {
+		r.opener.Log.Warn("there is no repository from which snapshots have to be removed", "namespace", namespace,
+			"location", locationName, "reason", err)
+		return nil, nil
+	}
 	return forgotten.Kept, err
 }
 

@@ -18,6 +18,7 @@ func (c *controllers) downloadRequests() *requests.Downloads {
 		Stores:  c.opener,
 		Keys:    c.signing,
 		Base:    c.downloads,
+		Local:   c.localDownloads,
 		Log:     c.Log.Named(run.DownloadRequestController),
 		Now:     time.Now,
 	}

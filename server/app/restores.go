@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -27,7 +29,7 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		return nil, err
 	}
 	return &restores.Controller{
-		Trusted:              c.requiredKeys(),
+		Trust:                restores.Trust{Required: c.requiredKeys(), Accepted: c.trusted.Ring},
 		Cluster:              c.cluster,
 		Runs:                 c.restoreRuns,
 		Stores:               c.opener,
@@ -38,10 +40,12 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 		References:           c.references,
 		Hooks:                hooks,
 		ItemOperationTimeout: c.Options.DefaultItemOperationTimeout,
+		DefaultModifiers:     c.Options.DefaultModifiersConfigMap,
 		AllVersions:          c.Options.HasFeature(config.EnableAPIGroupVersions),
 		LogOptions:           c.runLogs,
 		Logs:                 c.logs,
 		SpoolDir:             c.scratch,
+		Slots:                restores.NewSlots(c.Options.ConcurrentRestores),
 		Journals:             c.journals,
 		Monitor:              c.following.Monitor,
 		Volumes:              c.volumes,
@@ -54,7 +58,7 @@ func (c *controllers) restores(hooks *hook.Restores) (*restores.Controller, erro
 
 // restoreDryRuns returns the controller of dry runs of restores. It starts from a copy of the controller of restores.
 func (c *controllers) restoreDryRuns(restoring restores.Controller) *restores.DryRuns {
-	restoring.Journals, restoring.Monitor, restoring.Hooks, restoring.Logs = nil, nil, nil, nil
+	restoring.Journals, restoring.Monitor, restoring.Hooks, restoring.Logs, restoring.Slots = nil, nil, nil, nil, nil
 	restoring.Log = c.Log.Named(run.RestoreDryRunController)
 	return &restores.DryRuns{Controller: &restoring, Harmless: c.File.Plugins.DryRun}
 }
@@ -70,27 +74,34 @@ func (c *controllers) addRehearsals(r *registrar, restoring restores.Controller,
 		return err
 	}
 	restoring.Log = c.Log.Named(run.RehearsalRestoreController)
-	restoring.Enclose = func(namespaces []string) enclosure.Rules {
-		return enclosure.Rules{Namespaces: namespaces, CustomResources: settings.CustomResources}
+	proofs := rehearsals.Proofs{Keys: c.signing, Namespace: c.Namespace}
+	restoring.MadeFor = proofs.Made
+	restoring.Enclose = func(restore *velerov1.Restore) enclosure.Rules {
+		return enclosure.Rules{Restore: string(restore.UID), CustomResources: settings.CustomResources,
+			Namespaces: slices.Sorted(maps.Values(restore.Spec.NamespaceMapping))}
 	}
-	r.add(run.RehearsalRestoreController, &velerov1.Restore{}, settings.Concurrent, &restoring, stop)
+	vouched := rehearsals.Vouched{Cluster: c.cluster, Stores: c.opener, Ring: c.trusted.Ring, SpoolDir: c.scratch}
+	restoring.Slots = restores.NewSlots(settings.Concurrent)
+	r.add(run.RehearsalRestoreController, &velerov1.Restore{}, settings.Concurrent+restores.MaxWaiting, &restoring, stop)
 	r.add(run.RehearsalController, &velerov1.Restore{}, lightWorkers, &rehearsals.Controller{
-		Cluster:     c.cluster,
-		Stores:      c.opener,
+		Vouched:     vouched,
 		StoreOutage: c.Options.StoreOutageTimeout,
 		Executor:    executor,
+		Proofs:      proofs,
 		Settings:    settings,
 		Metrics:     c.metrics,
+		Sign:        c.signer().Report,
 		Log:         c.Log.Named(run.RehearsalController),
 		Now:         time.Now,
 	}, nil)
 	r.add(run.RehearsalScheduleController, &velerov1.Schedule{}, lightWorkers, &rehearsals.Schedules{
-		Cluster: c.cluster,
+		Vouched: vouched,
 		Events:  c.events,
 		Log:     c.Log.Named(run.RehearsalScheduleController),
 		Now:     time.Now,
 	}, nil)
-	if err := c.mgr.Add(&rehearsals.Sweep{Cluster: c.cluster, Log: c.Log.Named(run.RehearsalController)}); err != nil {
+	sweep := &rehearsals.Sweep{Cluster: c.cluster, Proofs: proofs, Log: c.Log.Named(run.RehearsalController)}
+	if err := c.mgr.Add(sweep); err != nil {
 		return fmt.Errorf("add the sweep of rehearsals: %w", err)
 	}
 	return r.err
@@ -103,7 +114,7 @@ func (c *controllers) restoreFinalizer(hooks *hook.Restores) *restores.Finalizer
 		hub.CSI = nil
 	}
 	return &restores.Finalizer{
-		Trusted:         c.requiredKeys(),
+		Trust:           restores.Trust{Required: c.requiredKeys(), Accepted: c.trusted.Ring},
 		Cluster:         c.cluster,
 		Runs:            c.restoreRuns,
 		Stores:          c.opener,

@@ -49,8 +49,39 @@ func newScratch(base string, log hclog.Logger) (*scratch, error) {
 	return s, nil
 }
 
+const (
+	// maxSocketPath is the length of the longest path that a socket can have (sun_path without its NUL).
+	maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+	// longestSocket is the longest path of the socket of a plugin in its directory.
+	longestSocket = "plugin-dir4294967295/plugin4294967295"
+)
+
+// newSockets returns a directory for the sockets of plugins, and how to remove it: a new one in base, or base itself,
+// in which sockets of killed servers stay, if paths in a new one would be too long. That is why base is not that of
+// --scratch-dir.
+func newSockets(base string, log hclog.Logger) (dir string, remove func(), err error) {
+	s, err := newScratch(base, log)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(filepath.Join(s.dir, longestSocket)) > maxSocketPath {
+		s.removeOrLog(log)()
+		return base, func() {}, nil
+	}
+	return s.dir, s.removeOrLog(log), nil
+}
+
 func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
+}
+
+// removeOrLog returns a function that removes the directory. A failure is only logged.
+func (s *scratch) removeOrLog(log hclog.Logger) func() {
+	return func() {
+		if err := s.remove(); err != nil {
+			log.Warn("the directory of temporary files could not be removed", "error", err)
+		}
+	}
 }
 
 // newOpener returns an opener of object stores, which keeps credentials in a new directory of temporary files. end
@@ -68,9 +99,7 @@ func newOpener(
 		if err := opener.Close(); err != nil {
 			c.Log.Warn("credentials of backup storage locations could not be removed", "error", err)
 		}
-		if err := scratch.remove(); err != nil {
-			c.Log.Warn("the directory of temporary files could not be removed", "error", err)
-		}
+		scratch.removeOrLog(c.Log)()
 	}, nil
 }
 

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -54,4 +56,28 @@ func TestScratchOfKilledServerIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.DirExists(t, other)
+}
+
+// TestSocketsFitTheirPaths listens at the longest path in the directory of sockets, for bases up to the longest one that
+// a socket can be in.
+func TestSocketsFitTheirPaths(t *testing.T) {
+	t.Parallel()
+	root, err := os.MkdirTemp("", "s") //nolint:usetesting // the name of the test would make it too long
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(root)) })
+	longest := maxSocketPath - len("/"+longestSocket)
+	for _, length := range []int{len(root) + 2, longest - len("/"+scratchPrefix+"4294967295") - 1, longest - 1, longest} {
+		base := filepath.Join(root, strings.Repeat("d", length-len(root)-1))
+		dir, remove, err := newSockets(base, hclog.NewNullLogger())
+		require.NoError(t, err)
+		path := filepath.Join(dir, longestSocket)
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+		require.NoError(t, err, "%d bytes: %s", len(path), path)
+		require.NoError(t, listener.Close())
+		remove()
+		left, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }

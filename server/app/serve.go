@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"time"
 
@@ -44,6 +46,8 @@ type Config struct {
 	Log        hclog.Logger
 
 	logs *run.Logs // of backups and restores; nil without a server
+	// renewed is called after files have changed that plugins may have read, such as credentials; nil without a server.
+	renewed func()
 }
 
 // Serve runs the server until ctx ends; running backups and restores then get their grace period. It checks the
@@ -80,6 +84,13 @@ func Serve(ctx context.Context, c Config) error {
 	defer stopSpans()
 	registry := prometheus.NewRegistry()
 	c.logs = &run.Logs{JSON: c.Options.LogFormat == "json", Server: c.Log, Now: time.Now}
+	renewed := make(chan struct{}, 1)
+	c.renewed = func() {
+		select {
+		case renewed <- struct{}{}:
+		default: // the locations have yet to be validated after the last one
+		}
+	}
 	pluginsChanged := make(chan event.GenericEvent, 1)
 	plugins, err := NewHost(ctx, c, registry, spans, func() {
 		select {
@@ -108,19 +119,27 @@ func Serve(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	var local *url.URL
+	var localListener net.Listener
+	if downloads == nil {
+		if localListener, local = localDownloads(ctx, c.Log); localListener != nil {
+			defer localListener.Close() //nolint:errcheck // it was closed by then, unless nothing was served
+		}
+	}
 
 	signingKeys := signing.Open(live, mgr.GetClient(), c.Namespace, time.Now)
 	keys := loadkey.New(signingKeys)
 	err = addControllers(mgr, c, services{
 		identity: identity, signing: signingKeys, keys: keys, lost: fence.Lost(), live: live, host: plugins,
-		pluginsChanged: pluginsChanged, policies: policies, opener: opener,
-		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads,
+		pluginsChanged: pluginsChanged, storesRenewed: renewed, policies: policies, opener: opener,
+		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads, localDownloads: local,
 	})
 	if err != nil {
 		return err
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{registry, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
-	if downloads != nil {
+	if downloads != nil || local != nil {
+		endpoints.downloadListener = localListener
 		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
 		endpoints.downloads = &download.Server{
 			Client: cluster.Live, Namespace: c.Namespace,
@@ -136,11 +155,17 @@ func Serve(ctx context.Context, c Config) error {
 			Backups: slices.Contains(disabled, run.BackupController), Restores: slices.Contains(disabled, run.RestoreController),
 			Log: c.Log.Named(run.RecoveryController), Now: time.Now,
 		}
-		if _, err := keys.Of(ctx, operation.OfBackup, ""); err != nil { // which creates the secret, for the agents
-			return err
+		_, err := keys.Of(ctx, operation.OfBackup, "") // which creates the secret, for the agents
+		if err == nil {
+			if err = recovery.Run(ctx); err != nil {
+				err = fmt.Errorf("fail what a former server left in progress: %w", err)
+			}
 		}
-		if err := recovery.Run(ctx); err != nil {
-			return fmt.Errorf("fail what a former server left in progress: %w", err)
+		switch {
+		case ctx.Err() != nil:
+			return nil // stopped before it has worked
+		case err != nil:
+			return err
 		}
 		warnOfPassword(ctx, live, c)
 		c.Log.Info("server started", "version", c.Version, "namespace", c.Namespace)

@@ -31,6 +31,7 @@ func (c *controllers) locations() *location.Reconciler {
 		Opener:          c.opener,
 		Log:             c.Log.Named("backup-storage-location"),
 		Now:             time.Now,
+		Renewed:         c.storesRenewed,
 		Frequency:       c.Options.StoreValidationFrequency,
 		DefaultLocation: c.Options.DefaultBackupStorageLocation,
 		PublicPassword: func(ctx context.Context, l *velerov1.BackupStorageLocation) (bool, error) {

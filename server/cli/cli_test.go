@@ -67,6 +67,8 @@ func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 		"no plugin": {[]string{"install", "--provider", "aws", "--bucket", "b", "--no-secret"},
 			"--provider aws is not built in: name the image of its plugin with --plugins"},
 		"no namespaces": {[]string{"install", "--rbac", "least"}, "in --rbac-namespaces"},
+		"all volumes": {[]string{"install", "--rbac", "least", "--rbac-namespaces", "a", "--features", "EnableCSI"},
+			"grant them with --rbac-all-volumes"},
 		"too much": {[]string{"install", "--velero-pod-cpu-limit", "1m"},
 			"the cpu request 500m of the server is above its limit 1m"},
 		"bad server flag": {[]string{"install", "--leader-elect-lease-duration", "1ms"}, "leader-elect-lease-duration"},

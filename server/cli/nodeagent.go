@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/takeover"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
@@ -58,15 +62,22 @@ func (f *agentFlags) add(flags *pflag.FlagSet) {
 		"which outlives this agent, if the agent runs in a pod; otherwise the agent moves it")
 }
 
-// agentFlagsOf returns the flags of "cleat node-agent server", with the flags of all commands, and the options that
-// they set.
-func agentFlagsOf() (*pflag.FlagSet, *config.Options) {
+// agentProgram returns "cleat node-agent server", with the flags of all commands.
+func agentProgram() takeover.Program {
 	f := new(agentFlags)
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	f.add(flags)
 	(&command.ClusterFlags{}).Add(flags)
-	return flags, &f.server.options
+	return takeover.Program{
+		Flags: flags, Complete: func() error { return errors.Join(f.check(), f.server.options.Complete()) },
+		Warnings: func() []string { return f.server.options.Warnings(flags) },
+		Check: func(
+			ctx context.Context, reader client.Reader, namespace string, _ []velerov1.BackupRepository,
+		) (without, wrong []string) {
+			return app.CheckNodeAgent(ctx, reader, namespace, &f.server.options, f.agent)
+		},
+	}
 }
 
 func newNodeAgentServerCommand(a *command.App) *cobra.Command {
@@ -124,23 +135,33 @@ func newNodeAgentHoldCommand() *cobra.Command {
 	}
 }
 
-// run checks the flags and calls do.
-func (f *agentFlags) run(a *command.App, cmd *cobra.Command, do func(app.Config) error) error {
-	agent := &f.agent
-	if agent.Node == "" {
-		return errors.New("the name of the node is missing; set --node-name or $NODE_NAME")
+// check validates the flags, except for the name of the node.
+func (f *agentFlags) check() error {
+	if f.agent.PrepareTimeout <= 0 {
+		return fmt.Errorf("--data-mover-prepare-timeout %s: want more than 0", f.agent.PrepareTimeout)
 	}
-	if agent.PrepareTimeout <= 0 {
-		return fmt.Errorf("--data-mover-prepare-timeout %s: want more than 0", agent.PrepareTimeout)
-	}
-	for _, namespace := range agent.Namespaces {
+	for _, namespace := range f.agent.Namespaces {
 		if err := kubeapi.CheckName("--volume-namespaces", namespace); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// run checks the flags and calls do.
+func (f *agentFlags) run(a *command.App, cmd *cobra.Command, do func(app.Config) error) error {
+	if f.agent.Node == "" {
+		return errors.New("the name of the node is missing; set --node-name or $NODE_NAME")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	c, err := serverConfig(a, cmd, &f.server)
 	if err != nil {
 		return err
+	}
+	for _, warning := range c.Options.Warnings(cmd.Flags()) {
+		c.Log.Warn(warning)
 	}
 	if c.REST, err = a.Cluster.RestConfig(); err != nil {
 		return err

@@ -48,7 +48,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		bug.NewCommand(app),
 		installation.NewInstall(app),
 		installation.NewUninstall(app),
-		takeover.NewCommand(app, serverFlagsOf, agentFlagsOf),
+		takeover.NewCommand(app, serverProgram, agentProgram),
 		newServerCommand(app),
 		newNodeAgentCommand(app),
 		newRunPluginsCommand(app),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,22 +16,32 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/takeover"
 	"github.com/cleat-dev/cleat/server/internal/control/repositories"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// serverFlagsOf returns the flags of "cleat server", with the flags of all commands, and the options that they set.
-func serverFlagsOf() (*pflag.FlagSet, *config.Options) {
+// serverProgram returns "cleat server", with the flags of all commands.
+func serverProgram() takeover.Program {
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	var s serverFlags
 	s.options = config.Defaults()
 	s.add(flags)
 	(&command.ClusterFlags{}).Add(flags)
-	return flags, &s.options
+	return takeover.Program{
+		Flags: flags, Complete: s.options.Complete, Warnings: func() []string { return s.options.Warnings(flags) },
+		Check: func(
+			ctx context.Context, reader client.Reader, namespace string, repositories []velerov1.BackupRepository,
+		) (without, wrong []string) {
+			return app.CheckServer(ctx, reader, namespace, &s.options, repositories)
+		},
+	}
 }
 
 func newServerCommand(a *command.App) *cobra.Command {
@@ -147,6 +158,9 @@ func checkServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	defer host.Close()
 	if _, err := os.Stat(server.Options.PluginDir); err != nil {
 		fmt.Fprintf(a.Err, "Only the built-in plugins were checked: %v\n", err)
+	}
+	if err := app.CheckIndispensable(host, server.File); err != nil {
+		return err
 	}
 	for _, named := range server.File.Named() {
 		fmt.Fprintf(a.Out, "%s: %s\n", named.Key, named.Policy.Plugin)

@@ -103,6 +103,26 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 	}
 }
 
+// TestCheckRefusesServerWithoutPlugins disables built-in plugins that no other one replaces.
+func TestCheckRefusesServerWithoutPlugins(t *testing.T) {
+	t.Parallel()
+	_, err := check(t, "apiVersion: cleat.dev/v1\nplugins: {disabledBuiltIns: [\"*\"]}\n")
+	for _, want := range []string{
+		`backups.admission: unknown QueueAdmission "cleat.dev/namespace-overlap"`, `nodeAgent.soothing: unknown LoadSoothing`,
+		"backups.manifestWriters: unknown ManifestWriter", "leave the built-in one out of plugins.disabledBuiltIns",
+		"no ObjectStore is left",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	const one = "plugins: {disabledBuiltIns: [cleat.dev/namespace-overlap]}\n"
+	_, err = check(t, "apiVersion: cleat.dev/v1\n"+one)
+	require.ErrorContains(t, err, "backups.admission: ")
+	require.NotContains(t, err.Error(), "nodeAgent.soothing")
+	out, err := check(t, "apiVersion: cleat.dev/v1\n"+
+		"backups: {admission: {plugin: cleat.dev/fifo}, manifestWriters: []}\n"+one)
+	require.NoError(t, err, out)
+}
+
 // TestKlogsFlagsDoNotStopTheStart: manifests of Velero may have them.
 func TestKlogsFlagsDoNotStopTheStart(t *testing.T) {
 	t.Parallel()

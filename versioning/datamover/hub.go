@@ -29,6 +29,9 @@ type Mover interface {
 	Check(ctx context.Context, check Check, report func(Progress)) (Checked, error)
 }
 
+// Waiting is how the activity begins of a call that moves nothing, because it waits.
+const Waiting = dmv1.Waiting
+
 // The types of the newest version. Report of the inputs is not used: the calls have it as an argument.
 type (
 	// Repository is where snapshots are kept. Its formatted output does not contain the password.

@@ -20,16 +20,21 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
+// silence is how long a store may be silent about one object. It may have to send some parts of it meanwhile.
+const silence = 2 * time.Minute
+
 // V1 describes version 1 of the kind.
 func V1() versioning.Version[Store] {
 	return versioning.NewVersion(osv1.Kind(), newV1, versioning.Calls{
-		objectstorev1.ObjectStore_Init_FullMethodName:               {Class: versioning.Query, Init: true},
-		objectstorev1.ObjectStore_PutObject_FullMethodName:          {Class: versioning.Execute},
-		objectstorev1.ObjectStore_ObjectExists_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},
-		objectstorev1.ObjectStore_GetObject_FullMethodName:          {Class: versioning.Execute},
+		objectstorev1.ObjectStore_Init_FullMethodName:      {Class: versioning.Query, Init: true},
+		objectstorev1.ObjectStore_PutObject_FullMethodName: {Class: versioning.Execute, Silence: silence},
+		objectstorev1.ObjectStore_ObjectExists_FullMethodName: {
+			Class: versioning.Transfer, Repeatable: true, Silence: silence,
+		},
+		objectstorev1.ObjectStore_GetObject_FullMethodName:          {Class: versioning.Execute, Silence: silence},
 		objectstorev1.ObjectStore_ListCommonPrefixes_FullMethodName: {Class: versioning.Transfer, Repeatable: true},
 		objectstorev1.ObjectStore_ListObjects_FullMethodName:        {Class: versioning.Transfer, Repeatable: true},
-		objectstorev1.ObjectStore_DeleteObject_FullMethodName:       {Class: versioning.Transfer},
+		objectstorev1.ObjectStore_DeleteObject_FullMethodName:       {Class: versioning.Transfer, Silence: silence},
 		objectstorev1.ObjectStore_CreateSignedURL_FullMethodName:    {Class: versioning.Transfer, Repeatable: true},
 		objectlockv1.ObjectLockService_Locks_FullMethodName:         {Class: versioning.Transfer, Repeatable: true},
 		objectlockv1.ObjectLockService_SetHold_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},

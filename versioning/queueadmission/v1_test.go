@@ -59,6 +59,7 @@ func at(hour int) time.Time { return time.Date(2026, 5, 1, hour, 0, 0, 0, time.U
 func snapshot() *queueadmission.Snapshot {
 	return &queueadmission.Snapshot{Config: []byte(`{"freeze":"sunday"}`),
 		Input: queueadmission.Input{Now: at(12), Limit: 3,
+			NamespaceLabels: map[string]map[string]string{"n1": {"priority": "high"}},
 			Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"},
 				ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
 			Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"},
@@ -106,6 +107,7 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 			},
 			{Name: "d", ClusterScope: qav1.ClusterScopeNone, Created: at(12), Spec: []byte("garbage")},
 		},
+		NamespaceLabels: map[string]map[string]string{"n1": {"priority": "high"}},
 	}, got)
 	require.Equal(t, 1, got.Free())
 	spec, err := got.Queued[0].DecodeSpec()

@@ -60,8 +60,8 @@ func TestWhatARealKindCosts(t *testing.T) {
 		own, lines, limit int
 	}{
 		{kind: "LoadSoothing", own: 8, lines: 490, limit: 11},
-		{kind: "QueueAdmission", own: 12, lines: 735, limit: 19},
-		{kind: "DataMover", own: 14, lines: 1465, limit: 21}, // two for its role
+		{kind: "QueueAdmission", own: 12, lines: 767, limit: 19},
+		{kind: "DataMover", own: 14, lines: 1469, limit: 21}, // two for its role
 	} {
 		own, lines := handWritten(t, filesOf(test.kind)...)
 		mention := slices.DeleteFunc(product(t), func(file string) bool {

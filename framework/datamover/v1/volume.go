@@ -39,6 +39,10 @@ type Progress struct {
 	// DoneFiles of TotalFiles are done; TotalFiles is 0 while it is not known. Neither is negative.
 	DoneFiles  int64
 	TotalFiles int64
-	// Activity is what happens now, for people: one line of at most 1024 bytes; may be empty.
+	// Activity is what happens now, for people: one line of at most 1024 bytes; may be empty. The host shows one that
+	// begins with Waiting as the reason why a load moves no data.
 	Activity string
 }
+
+// Waiting is how an activity begins that is none.
+const Waiting = "waiting"

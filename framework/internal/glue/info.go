@@ -29,6 +29,7 @@ func newInfo(c *catalog) *info {
 	answer := &plugininfov1.GetPluginInfoResponse{
 		PluginVersion:    cmp.Or(c.version, pluginVersion(build)),
 		FrameworkVersion: frameworkVersion(build),
+		ProcessPerRun:    c.perRun,
 	}
 	for _, served := range c.served {
 		kind, version := SplitWireKind(served.wire)

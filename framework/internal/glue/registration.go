@@ -148,6 +148,14 @@ func Version(version string) Registration {
 	}}
 }
 
+// ProcessPerRun returns the Registration of a plugin whose process serves one run.
+func ProcessPerRun() Registration {
+	return Registration{addTo: func(c *catalog) error {
+		c.perRun = true
+		return nil
+	}}
+}
+
 // Environment describes the host to a process.
 type Environment struct {
 	// Log is the process's logger.
@@ -162,6 +170,7 @@ type Environment struct {
 type catalog struct {
 	env      Environment
 	version  string // as the author set it
+	perRun   bool   // the process serves one run
 	services map[string]service
 	served   []served
 }

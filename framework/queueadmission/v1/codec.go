@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
@@ -17,6 +20,8 @@ func EncodeInput(plugin string, config []byte, input *DecideInput) *queueadmissi
 		Queued:    encodeBackups(input.Queued),
 		Operating: encodeBackups(input.Operating),
 		Restoring: encodeBackups(input.Restoring),
+
+		Namespaces: encodeNamespaces(input.NamespaceLabels),
 	}
 }
 
@@ -30,7 +35,25 @@ func DecodeInput(req *queueadmissionv1.DecideRequest) *DecideInput {
 		Queued:    decodeBackups(req.GetQueued()),
 		Operating: decodeBackups(req.GetOperating()),
 		Restoring: decodeBackups(req.GetRestoring()),
+
+		NamespaceLabels: decodeNamespaces(req.GetNamespaces()),
 	}
+}
+
+func encodeNamespaces(labels map[string]map[string]string) []*queueadmissionv1.Namespace {
+	sent := make([]*queueadmissionv1.Namespace, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		sent = append(sent, &queueadmissionv1.Namespace{Name: name, Labels: labels[name]})
+	}
+	return sent
+}
+
+func decodeNamespaces(received []*queueadmissionv1.Namespace) map[string]map[string]string {
+	labels := make(map[string]map[string]string, len(received))
+	for _, namespace := range received {
+		labels[namespace.GetName()] = namespace.GetLabels()
+	}
+	return labels
 }
 
 func encodeBackups(backups []Backup) []*queueadmissionv1.Backup {

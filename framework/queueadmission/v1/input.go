@@ -28,6 +28,9 @@ type DecideInput struct {
 	Restoring []Backup
 	// Queued are the backups that wait, in the order of the queue; at least one.
 	Queued []Backup
+	// NamespaceLabels are the labels of the namespaces of all these, by name; those without labels, and those that do not
+	// exist, have none.
+	NamespaceLabels map[string]map[string]string
 }
 
 // Free returns how many backups may be admitted, 0 when there are too many already.

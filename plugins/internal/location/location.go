@@ -4,6 +4,7 @@
 package location
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -33,13 +34,26 @@ func InS3(r dmv1.Repository, mover string) (bool, error) {
 	switch {
 	case r.Provider == filestore.Name:
 		return false, nil
-	case r.Provider == s3store.Name, r.Provider == "velero.io/aws", r.Config["s3Url"] != "":
+	case r.Provider == s3store.Name, r.Provider == "velero.io/aws", r.Provider == "aws", r.Config["s3Url"] != "":
 		return true, nil
 	case r.Config["path"] != "":
 		return false, nil
 	}
 	return false, framework.Invalid("repository %s: %s can use locations of %s, velero.io/aws and %s, and those of other "+
 		"providers that have config.s3Url or config.path", r, mover, s3store.Name, filestore.Name)
+}
+
+// Validate returns an error unless a mover can use the location of a repository. It does not access it.
+func Validate(r dmv1.Repository, mover string) error {
+	inS3, err := InS3(r, mover)
+	switch {
+	case err != nil:
+	case inS3:
+		_, _, err = S3(r)
+	default:
+		_, _, err = Directory(r)
+	}
+	return err
 }
 
 // Directory returns the directories of a bucket and of a repository in it.
@@ -62,6 +76,9 @@ func S3(r dmv1.Repository) (s3store.Config, string, error) {
 	config, err := s3Config(r.Config)
 	if err == nil {
 		err = config.Validate()
+	}
+	if err == nil && config.Region == "" && config.S3URL == "" {
+		err = errors.New("region is missing, want that of the bucket, or s3Url")
 	}
 	if err != nil {
 		return config, "", framework.Invalid("repository %s: config of the location: %w", r, err)

@@ -8,12 +8,15 @@ import (
 	"maps"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
@@ -28,6 +31,7 @@ type claims struct {
 	cluster   Cluster
 	snapshots snapshots
 	groups    groups
+	agents    agentpods.Watch
 }
 
 func (*claims) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -52,6 +56,9 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 	if err != nil {
 		return nil, err
 	}
+	if !isBoundTo(pv, claim) {
+		return nil, fmt.Errorf("volume %s, which the claim names, is bound to another claim, so no snapshot is taken", volume)
+	}
 	if pv.Spec.CSI == nil {
 		annotate(claim, map[string]string{velerov1.SkippedNoCSIPVAnnotation: "true"})
 		return biav2.NewExecuteOutput(claim), nil
@@ -64,6 +71,11 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 		return nil, fmt.Errorf("volume %s of CSI driver %s cannot be restored from a snapshot, because its claim has no "+
 			"storage class; leave it out by a volume policy or snapshotVolumes=false",
 			volume, pv.Spec.CSI.Driver)
+	}
+	if moves(input.Backup) {
+		if err := checkAgents(ctx, a.cluster, input.Backup.Namespace, moverFor(input.Backup)); err != nil {
+			return nil, err
+		}
 	}
 	vs, content, err := a.snapshot(ctx, input.Backup, claim, pv.Spec.CSI.Driver)
 	if err != nil {
@@ -93,6 +105,13 @@ func (a *claims) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2
 			uploadItem(input.Backup.Namespace, upload)), nil
 	}
 	return biav2.NewExecuteOutput(claim).WithItems(of(snapshotsResource, vs.Namespace, vs.Name)), nil
+}
+
+// isBoundTo reports whether a volume is bound to a claim. Who creates a claim can name any volume.
+func isBoundTo(pv *corev1.PersistentVolume, claim metav1.Object) bool {
+	ref := pv.Spec.ClaimRef
+	return ref == nil || ref.Namespace == claim.GetNamespace() && ref.Name == claim.GetName() &&
+		(ref.UID == "" || ref.UID == claim.GetUID())
 }
 
 // snapshot takes a snapshot of a claim, and waits for its handle. After an error there is none.

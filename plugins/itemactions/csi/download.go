@@ -172,6 +172,10 @@ func (a *restoredClaims) download(
 	if err != nil {
 		return nil, err
 	}
+	mover := velerov1.DataMoverFor(result.DataMover, velerov1.RepositoryTypeKopia)
+	if err := checkAgents(ctx, a.cluster, r.Namespace, mover); err != nil {
+		return nil, err
+	}
 	output.OperationID = velerov1.ValidLabelValue("dd-" + string(r.UID) + "." + string(from.GetUID()))
 	err = all.create(ctx, &v2alpha1.DataDownload{
 		ObjectMeta: metadata(r, "Restore", derivedName(r.Name, output.OperationID), output.OperationID, map[string]string{
@@ -179,8 +183,7 @@ func (a *restoredClaims) download(
 		}),
 		Spec: v2alpha1.DataDownloadSpec{
 			TargetVolume:          v2alpha1.TargetVolumeSpec{PVC: name, Namespace: namespace},
-			BackupStorageLocation: result.BackupStorageLocation, DataMover: velerov1.DataMoverFor(result.DataMover,
-				velerov1.RepositoryTypeKopia), SnapshotID: result.SnapshotID,
+			BackupStorageLocation: result.BackupStorageLocation, DataMover: mover, SnapshotID: result.SnapshotID,
 			SnapshotSize:    result.SnapshotSize,
 			SourceNamespace: result.SourceNamespace, NodeOS: result.NodeOS, DataMoverConfig: restoreSettings(
 				r.Spec.UploaderConfig,
@@ -211,7 +214,7 @@ func (a *restoredClaims) Progress(
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
-	return all.progress(ctx, input.OperationID)
+	return all.follow(ctx, a.cluster, &a.agents, input.Restore.Namespace, input.OperationID)
 }
 
 // Cancel implements riav2.RestoreItemAction.

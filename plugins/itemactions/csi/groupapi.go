@@ -116,7 +116,7 @@ func groupContentOf(vgs *groupsnapshotv1.VolumeGroupSnapshot) string {
 func (a *groupAPI) drop(
 	ctx context.Context, of *group, vgs *groupsnapshotv1.VolumeGroupSnapshot, policy snapshotv1.DeletionPolicy,
 ) error {
-	patch, err := json.Marshal(of.owned(policy))
+	patch, err := json.Marshal(of.owned(policy, "VolumeGroupSnapshotContent", groupContentOf(vgs)))
 	if err == nil {
 		_, err = a.contents.Patch(ctx, groupContentOf(vgs), types.MergePatchType, patch, metav1.PatchOptions{})
 	}

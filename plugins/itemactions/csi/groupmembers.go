@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 )
 
 // labels returns the labels of an object of a group, which are those of the backup and more.
@@ -29,10 +30,19 @@ func (of *group) labels(more map[string]string) map[string]string {
 }
 
 // owned returns a patch of a content of a group, by which the server finds it if it is killed meanwhile.
-func (of *group) owned(policy snapshotv1.DeletionPolicy) map[string]any {
+func (of *group) owned(policy snapshotv1.DeletionPolicy, kind, name string) map[string]any {
 	return map[string]any{"spec": map[string]any{"deletionPolicy": policy},
-		"metadata": map[string]any{"labels": map[string]any{velerov1.BackupUIDLabel: of.backup.UID}}}
+		"metadata": map[string]any{"labels": map[string]any{velerov1.BackupUIDLabel: of.backup.UID},
+			"annotations": markOf(of.backup, kind, name)}}
 }
+
+// markOf returns the annotation of a content that proves for which backup it was made.
+func markOf(backup *velerov1.Backup, kind, name string) map[string]string {
+	return map[string]string{velerov1.TakenForAnnotation: loadproof.KeyOf(backup).Mark(kind, name)}
+}
+
+// contentKind is the kind of the contents of single snapshots.
+const contentKind = "VolumeSnapshotContent"
 
 // groupMember is the snapshot of one volume of a VolumeGroupSnapshot.
 type groupMember struct {
@@ -212,6 +222,7 @@ func (of *group) adopt(ctx context.Context, api snapshotclient.SnapshotV1Interfa
 	}
 	annotations[velerov1.VolumeGroupSnapshotHandleAnnotation] = *m.content.Status.VolumeGroupSnapshotHandle
 	name := of.content(m.claim)
+	maps.Copy(annotations, markOf(of.backup, contentKind, name))
 	_, err := api.VolumeSnapshotContents().Create(ctx, &snapshotv1.VolumeSnapshotContent{
 		// With the finalizer from the start, it cannot go without the snapshot.
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of.labels(nil), Annotations: annotations,
@@ -256,7 +267,8 @@ func (of *group) dissolve(
 	vgs *groupsnapshotv1.VolumeGroupSnapshot, members []groupMember,
 ) error {
 	for _, m := range members {
-		err := patchContent(ctx, single, m.content.Name, of.owned(snapshotv1.VolumeSnapshotContentRetain))
+		err := patchContent(ctx, single, m.content.Name,
+			of.owned(snapshotv1.VolumeSnapshotContentRetain, contentKind, m.content.Name))
 		if err != nil {
 			return fmt.Errorf("VolumeSnapshotContent %s: %w", m.content.Name, err)
 		}

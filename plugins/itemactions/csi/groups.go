@@ -149,6 +149,10 @@ func (g *groups) find(ctx context.Context, of *group) (err error) {
 		if err != nil {
 			return err
 		}
+		if !isBoundTo(pv, claim) {
+			unfit = append(unfit, claim.Name+" names volume "+pv.Name+", which is bound to another claim")
+			continue
+		}
 		if pv.Spec.CSI == nil {
 			unfit = append(unfit, claim.Name+" has a volume without CSI driver")
 			continue

@@ -22,6 +22,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/framework/loadproof"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 )
 
 // loadKind is DataUpload or DataDownload, which are found by the operations that they carry out.
@@ -131,14 +132,14 @@ func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
 }
 
 // progress returns how far the load of an operation is.
-func (l *loads) progress(ctx context.Context, operation string) (framework.OperationProgress, error) {
+func (l *loads) progress(ctx context.Context, operation string) (framework.OperationProgress, *load, error) {
 	found, err := l.find(ctx, velerov1.AsyncOperationIDLabel, operation)
 	if err != nil {
-		return framework.OperationProgress{}, err
+		return framework.OperationProgress{}, nil, err
 	}
 	if len(found) == 0 {
-		return framework.OperationProgress{}, framework.NotFound("the %s of operation %s does not exist, or was deleted",
-			l.kind, operation)
+		return framework.OperationProgress{}, nil, framework.NotFound("the %s of operation %s does not exist, or was "+
+			"deleted", l.kind, operation)
 	}
 	s := &found[0].Status
 	progress := framework.OperationProgress{
@@ -160,7 +161,76 @@ func (l *loads) progress(ctx context.Context, operation string) (framework.Opera
 	case s.Message != "" && !progress.Completed:
 		progress.Description += ": " + s.Message
 	}
-	return progress, nil
+	return progress, &found[0], nil
+}
+
+// checkAgents returns an error if a data mover is one of node agents, and there are none.
+func checkAgents(ctx context.Context, cluster Cluster, namespace, mover string) error {
+	if !velerov1.IsBuiltInMover(mover) {
+		return nil
+	}
+	api, err := cluster.Objects()
+	if err != nil {
+		return err
+	}
+	return agentpods.CheckAny(ctx, api, namespace)
+}
+
+// follow returns how far the load of an operation is. It ends a load for which there have been no agents for long.
+func (l *loads) follow(
+	ctx context.Context, cluster Cluster, agents *agentpods.Watch, namespace, operation string,
+) (framework.OperationProgress, error) {
+	progress, of, err := l.progress(ctx, operation)
+	if err != nil || progress.Completed || !velerov1.IsBuiltInMover(of.Spec.DataMover) {
+		agents.Ended(operation)
+		return progress, err
+	}
+	api, err := cluster.Objects()
+	if err != nil {
+		return progress, err
+	}
+	moving := of.Status.Phase == velerov1.LoadPhaseInProgress
+	why, long, err := agents.Missed(ctx, api, namespace, "", operation, moving)
+	switch {
+	case err != nil || why == "":
+		return progress, err
+	case !long:
+		progress.Description += "; " + why
+		return progress, nil
+	}
+	if err := l.fail(ctx, of.Name, why); err != nil {
+		return progress, err
+	}
+	agents.Ended(operation)
+	progress, _, err = l.progress(ctx, operation)
+	return progress, err
+}
+
+// fail ends a load on behalf of an agent that is away. It returns an error if an agent has changed it meanwhile.
+func (l *loads) fail(ctx context.Context, name, why string) error {
+	load, err := l.api.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get %s %s: %w", l.kind, name, err)
+	}
+	for field, value := range map[string]string{"phase": string(velerov1.LoadPhaseFailed), "message": why,
+		"completionTimestamp": time.Now().UTC().Format(time.RFC3339)} {
+		if err := unstructured.SetNestedField(load.Object, value, "status", field); err != nil {
+			return fmt.Errorf("set the status of %s %s: %w", l.kind, name, err)
+		}
+	}
+	load.SetFinalizers(slices.DeleteFunc(load.GetFinalizers(), func(name string) bool {
+		return name == velerov1.DataUploadDownloadFinalizer
+	}))
+	labels := load.GetLabels()
+	delete(labels, velerov1.ExposeOnGoingLabel)
+	load.SetLabels(labels)
+	if err := l.key.SignStatus(load); err != nil {
+		return fmt.Errorf("sign the status of %s %s: %w", l.kind, name, err)
+	}
+	if _, err := l.api.Update(ctx, load, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("end %s %s, whose agents are away: %w", l.kind, name, err)
+	}
+	return nil
 }
 
 // cancel asks for the end of the loads with a label. It returns how many there are.

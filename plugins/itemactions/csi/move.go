@@ -25,6 +25,11 @@ func moves(b *velerov1.Backup) bool {
 	return b.Spec.SnapshotMoveData != nil && *b.Spec.SnapshotMoveData
 }
 
+// moverFor returns the name of the data mover of a backup.
+func moverFor(b *velerov1.Backup) string {
+	return velerov1.DataMoverFor(b.Spec.DataMover, velerov1.UploaderOf(b))
+}
+
 // uploadOperation returns the id of the operation that moves the data of a claim: Velero's.
 func uploadOperation(b *velerov1.Backup, claim types.UID) string {
 	return velerov1.ValidLabelValue("du-" + string(b.UID) + "." + string(claim))
@@ -49,7 +54,7 @@ func (a *claims) move(
 			SnapshotType: v2alpha1.SnapshotTypeCSI,
 			CSISnapshot:  &v2alpha1.CSISnapshotSpec{VolumeSnapshot: vs.Name, StorageClass: class, Driver: content.Spec.Driver},
 			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(),
-			DataMover:             velerov1.DataMoverFor(b.Spec.DataMover, velerov1.UploaderOf(b)),
+			DataMover:             moverFor(b),
 			BackupStorageLocation: b.Spec.StorageLocation, DataMoverConfig: b.Spec.UploaderConfig.MoverSettings(),
 			OperationTimeout: metav1.Duration{Duration: cmp.Or(b.Spec.CSISnapshotTimeout.Duration, defaultTimeout)},
 		},
@@ -73,7 +78,7 @@ func (a *claims) Progress(ctx context.Context, input *biav2.ProgressInput) (fram
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
-	return all.progress(ctx, input.OperationID)
+	return all.follow(ctx, a.cluster, &a.agents, input.Backup.Namespace, input.OperationID)
 }
 
 // Cancel implements biav2.BackupItemAction.

@@ -39,7 +39,9 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 		return nil, err
 	}
 	output := biav2.NewExecuteOutput(input.Item)
-	if class := vs.Spec.VolumeSnapshotClassName; class != nil && !isFinalizing(input.Backup) {
+	// Who creates a snapshot can name any class. The snapshot controller accepts one of the driver of the volume.
+	if class := vs.Spec.VolumeSnapshotClassName; class != nil && content != nil && !isFinalizing(input.Backup) &&
+		content.Spec.VolumeSnapshotClassName != nil && *content.Spec.VolumeSnapshotClassName == *class {
 		output.WithItems(of(classesResource, "", *class))
 	}
 	if annotations := input.Item.GetAnnotations(); isOf(input.Item.GetLabels(), input.Backup) {
@@ -70,8 +72,9 @@ func (a *volumeSnapshots) Execute(ctx context.Context, input *biav2.ExecuteInput
 	}
 	label := map[string]any{velerov1.BackupNameLabel: velerov1.ValidLabelValue(input.Backup.Name),
 		velerov1.BackupUIDLabel: string(input.Backup.UID)}
+	mark := markOf(input.Backup, contentKind, content.Name)
 	if err := patchContent(ctx, api, content.Name,
-		map[string]any{"metadata": map[string]any{"labels": label}}); err != nil {
+		map[string]any{"metadata": map[string]any{"labels": label, "annotations": mark}}); err != nil {
 		return nil, fmt.Errorf("label VolumeSnapshotContent %s: %w", content.Name, err)
 	}
 	id := namespace + "/" + name + "/" + time.Now().Format(time.RFC3339) // Velero's

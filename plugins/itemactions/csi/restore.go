@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
@@ -33,7 +34,10 @@ func NewRestoredClaims(cluster Cluster) (riav2.RestoreItemAction, error) {
 	return &restoredClaims{cluster: cluster}, nil
 }
 
-type restoredClaims struct{ cluster Cluster }
+type restoredClaims struct {
+	cluster Cluster
+	agents  agentpods.Watch
+}
 
 func (*restoredClaims) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil

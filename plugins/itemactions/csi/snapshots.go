@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -37,6 +38,7 @@ const (
 type Cluster interface {
 	Snapshots() (snapshotclient.SnapshotV1Interface, error)
 	Dynamic() (dynamic.Interface, error)
+	Objects() (client.Client, error)
 	ConfigMaps(namespace string) (corev1client.ConfigMapInterface, error)
 	PersistentVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
 	ClaimExists(ctx context.Context, namespace, name string) (bool, error)
@@ -159,17 +161,32 @@ func lookIn(
 	if bound == "" {
 		return vs, nil, nil
 	}
-	content, err := api.VolumeSnapshotContents().Get(ctx, bound, metav1.GetOptions{})
+	content, err := contentFor(ctx, api, bound, vs)
 	if err != nil {
-		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
-	}
-	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name {
-		// who may write the status of a snapshot can claim any
-		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of "+
-			"VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
+		return nil, nil, err
 	}
 	return vs, content, nil
 }
+
+// contentFor returns the content of a name if it is of a VolumeSnapshot. Who may create a VolumeSnapshot, or write its
+// status, can name any content; the content names its only VolumeSnapshot.
+func contentFor(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, vs *snapshotv1.VolumeSnapshot,
+) (*snapshotv1.VolumeSnapshotContent, error) {
+	content, err := api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", name, vs.Namespace, vs.Name, err)
+	}
+	ref := content.Spec.VolumeSnapshotRef
+	if ref.Namespace != vs.Namespace || ref.Name != vs.Name || ref.UID != "" && ref.UID != vs.UID {
+		return nil, fmt.Errorf("%w: VolumeSnapshot %s/%s names VolumeSnapshotContent %s, which is of VolumeSnapshot %s/%s "+
+			"with the UID %q", errForeign, vs.Namespace, vs.Name, name, ref.Namespace, ref.Name, ref.UID)
+	}
+	return content, nil
+}
+
+// errForeign is the error of a content that belongs to another VolumeSnapshot than the one that names it.
+var errForeign = errors.New("the content is of another snapshot")
 
 // contentOf returns the name of the content of a snapshot, "" if there is none yet. A snapshot of a group names it
 // before it is bound, which is not done as long as the content knows of the group.
@@ -270,17 +287,14 @@ func (s snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot) erro
 		return err
 	}
 	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	if vs.Spec.Source.VolumeSnapshotContentName != nil {
-		// lookIn makes sure that the content is of this snapshot: who may create snapshots can name any content.
-		var content *snapshotv1.VolumeSnapshotContent
-		if _, content, err = lookIn(ctx, api, vs.Namespace, vs.Name); err == nil && content != nil && knowsGroup(content) {
-			err = forgetGroup(ctx, api, name)
-		}
+	content, err := contentFor(ctx, api, name, vs)
+	if err == nil && vs.Spec.Source.VolumeSnapshotContentName != nil && knowsGroup(content) {
+		err = forgetGroup(ctx, api, name)
 	}
 	if err == nil {
 		err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete)
 	}
-	if ignoreMissing(err) != nil {
+	if ignoreMissing(err) != nil && !errors.Is(err, errForeign) {
 		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
 	}
 	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})

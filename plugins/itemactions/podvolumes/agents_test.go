@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 )
 
 const operation = "op-0123456789abcdef0123456789abcdef"
@@ -67,22 +68,22 @@ func TestOperationEndsWhenAgentIsGone(t *testing.T) {
 		require.Equal(t, "volume data: InProgress", text)
 
 		require.NoError(t, api.Delete(t.Context(), agentPod("n1")))
-		time.Sleep(agentDelay)
+		time.Sleep(agentpods.Delay)
 		_, text, _ = progress()
 		require.Equal(t, "volume data: InProgress; "+why, text)
 		require.NoError(t, api.Create(t.Context(), agentPod("n1"))) // it was replaced
-		time.Sleep(agentDelay)
+		time.Sleep(agentpods.Delay)
 		_, text, _ = progress()
 		require.Equal(t, "volume data: InProgress", text)
 
 		require.NoError(t, api.Delete(t.Context(), agentPod("n1")))
-		time.Sleep(agentDelay)
+		time.Sleep(agentpods.Delay)
 		done, _, _ := progress()
 		require.False(t, done, "it may come back, as it did before")
-		time.Sleep(agentDelay)
+		time.Sleep(agentpods.Delay)
 		done, _, _ = progress()
 		require.False(t, done, "a pod moves the data of one load")
-		time.Sleep(movingDelay)
+		time.Sleep(agentpods.MovingDelay)
 		done, _, failed := progress()
 		require.True(t, done)
 		require.Equal(t, "volume data: Failed: "+why, failed)
@@ -94,35 +95,4 @@ func TestOperationEndsWhenAgentIsGone(t *testing.T) {
 		require.Empty(t, load.Finalizers)
 		require.NotContains(t, load.Labels, velerov1.ExposeOnGoingLabel)
 	})
-}
-
-func TestStateOfAgents(t *testing.T) {
-	t.Parallel()
-	unready, pending, deleted := agentPod("n1"), agentPod("n1"), agentPod("n1")
-	unready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-	pending.Status.Phase = corev1.PodPending
-	deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	for _, test := range []struct {
-		name  string
-		pods  []corev1.Pod
-		node  string
-		found bool
-		want  string
-	}{
-		{"none at all", nil, "", false, "namespace velero has no node agents, which move the data of volumes; install"},
-		{"none for a node", nil, "n1", false, "install them with cleat install --use-node-agent; the pod runs on node n1"},
-		{"any", []corev1.Pod{*agentPod("n2")}, "", true, ""},
-		{"at work", []corev1.Pod{*agentPod("n2"), *agentPod("n1")}, "n1", true, ""},
-		{"elsewhere", []corev1.Pod{*agentPod("n2")}, "n1", false, "no node agent runs on node n1"},
-		{"not ready", []corev1.Pod{*unready}, "n1", true,
-			"the node agent of node n1 is not at work: its pod velero/agent-of-n1 is Running and not ready"},
-		{"pending", []corev1.Pod{*pending}, "n1", true, "is Pending and not ready"},
-		{"deleted", []corev1.Pod{*deleted}, "n1", true, "its pod velero/agent-of-n1 is being deleted"},
-		{"replaced", []corev1.Pod{*deleted, *agentPod("n1")}, "n1", true, ""},
-	} {
-		why, found := state(test.pods, "velero", test.node)
-		require.Equal(t, test.found, found, test.name)
-		require.Contains(t, why, test.want, test.name)
-		require.Equal(t, test.want == "", why == "", test.name)
-	}
 }

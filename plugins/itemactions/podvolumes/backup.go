@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
 	"github.com/cleat-dev/cleat/framework/podclaims"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 )
 
 // BackupName is the name of the action of backups.
@@ -32,7 +33,7 @@ func NewBackup(deps Deps) (abiav1.AsyncBackupItemAction, error) {
 
 type backups struct {
 	deps   Deps
-	agents agents
+	agents agentpods.Watch
 }
 
 // AppliesTo implements abiav1.AsyncBackupItemAction.
@@ -73,7 +74,7 @@ func (a *backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.
 	case len(wanted) == 0:
 		return abiav1.NewStartOutput(nil).WithOperation(id), nil
 	}
-	if err := checkAgent(ctx, api, namespace, pod.Spec.NodeName); err != nil {
+	if err := agentpods.Check(ctx, api, namespace, pod.Spec.NodeName); err != nil {
 		return nil, err
 	}
 	var fresh []client.Object
@@ -176,10 +177,10 @@ func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (fr
 	progress := progressOf(loads)
 	of, ok := loads[0].Object.(*velerov1.PodVolumeBackup)
 	if progress.Completed || !ok {
-		a.agents.ended(input.OperationID)
+		a.agents.Ended(input.OperationID)
 		return progress, nil
 	}
-	why, long, err := a.agents.missed(ctx, api, of.Namespace, of.Spec.Node, input.OperationID, loads)
+	why, long, err := missed(ctx, &a.agents, api, of.Namespace, of.Spec.Node, input.OperationID, loads)
 	switch {
 	case err != nil || why == "":
 		return progress, err
@@ -190,7 +191,7 @@ func (a *backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (fr
 	if err := failOpen(ctx, api, loadproof.KeyOf(input.Backup), loads, why); err != nil {
 		return progress, err
 	}
-	a.agents.ended(input.OperationID)
+	a.agents.Ended(input.OperationID)
 	return progressOf(loads), nil
 }
 

@@ -14,13 +14,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
@@ -42,39 +42,54 @@ const (
 	helperUser       = 1000
 )
 
-// removeWaiting removes the init containers that earlier restores have added to a pod. It reports whether there were
-// some.
+// removeWaiting removes what earlier restores have added to a pod, so that it waits. It reports whether there was
+// something.
 func removeWaiting(pod map[string]any) (bool, error) {
-	containers, err := field.Objects(pod, "spec", "initContainers")
+	containers, err := dropNamed(pod, "initContainers", waitContainer, oldContainer)
+	if err != nil {
+		return false, err
+	}
+	volume, err := dropNamed(pod, "volumes", podclaims.WaitVolume)
+	return containers || volume, err
+}
+
+// dropNamed removes elements with some names from a list of a pod's spec. It reports whether there were some.
+func dropNamed(pod map[string]any, list string, names ...string) (bool, error) {
+	all, err := field.Objects(pod, "spec", list)
 	if err != nil {
 		return false, err
 	}
 	var kept []any
-	for _, container := range containers {
-		if name, _ := container["name"].(string); name != waitContainer && name != oldContainer {
-			kept = append(kept, container)
+	for _, one := range all {
+		if name, _ := one["name"].(string); !slices.Contains(names, name) {
+			kept = append(kept, one)
 		}
 	}
-	if len(kept) == len(containers) {
+	if len(kept) == len(all) {
 		return false, nil
 	}
 	spec, err := field.Object(pod, "spec")
 	if err != nil {
 		return false, err
 	}
-	if spec["initContainers"] = kept; len(kept) == 0 {
-		delete(spec, "initContainers")
+	if spec[list] = kept; len(kept) == 0 {
+		delete(spec, list)
 	}
 	return true, nil
 }
 
-// addFirst makes a container the first init container of a pod.
-func addFirst(pod map[string]any, container *corev1.Container) error {
+// addWaiting makes a container the first init container of a pod, and adds the volume in which it learns that the
+// others are restored.
+func addWaiting(pod map[string]any, container *corev1.Container) error {
 	encoded, err := runtime.DefaultUnstructuredConverter.ToUnstructured(container)
 	if err != nil {
 		return err
 	}
-	others, err := field.List(pod, "spec", "initContainers")
+	containers, err := field.List(pod, "spec", "initContainers")
+	if err != nil {
+		return err
+	}
+	volumes, err := field.List(pod, "spec", "volumes")
 	if err != nil {
 		return err
 	}
@@ -82,7 +97,52 @@ func addFirst(pod map[string]any, container *corev1.Container) error {
 	if err != nil {
 		return err
 	}
-	spec["initContainers"] = append([]any{encoded}, others...)
+	spec["initContainers"] = append([]any{encoded}, containers...)
+	spec["volumes"] = append(volumes[:len(volumes):len(volumes)],
+		map[string]any{"name": podclaims.WaitVolume, "emptyDir": map[string]any{}})
+	return nil
+}
+
+// makeWritable has the kubelet mount volumes writable that a pod uses read-only, because the agent writes their data
+// where the kubelet mounts them. The containers of the pod cannot write to them nevertheless.
+func makeWritable(pod map[string]any, names []string) error {
+	volumes, err := field.Objects(pod, "spec", "volumes")
+	if err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, volume := range volumes {
+		name, _ := volume["name"].(string)
+		if !slices.Contains(names, name) {
+			continue
+		}
+		for _, source := range volume {
+			if fields, ok := source.(map[string]any); ok && fields["readOnly"] == true {
+				delete(fields, "readOnly")
+				changed[name] = true
+			}
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, err := field.Objects(pod, "spec", list)
+		if err != nil {
+			return err
+		}
+		for i, container := range containers {
+			mounts, err := field.Objects(container, "volumeMounts")
+			if err != nil {
+				return field.In("spec."+list, i, err)
+			}
+			for _, mount := range mounts {
+				if name, _ := mount["name"].(string); changed[name] {
+					mount["readOnly"] = true
+				}
+			}
+		}
+	}
 	return nil
 }
 
@@ -93,11 +153,11 @@ func waitsFor(pod *corev1.Pod, r *velerov1.Restore) bool {
 	})
 }
 
-// container returns the init container in which a pod waits for its volumes. A ConfigMap with Velero's keys can change
-// it.
+// container returns the init container in which a pod waits for some of its volumes. A ConfigMap with Velero's keys can
+// change it. The program, which may be Velero's, looks below /restores, where only the agent of this server writes. An
+// agent of Velero writes to the volumes, so that the program of this server looks below /restored as well.
 func (a *restores) container(
-	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, pod *corev1.Pod,
-	stored []*velerov1.PodVolumeBackup,
+	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, pod *corev1.Pod, volumes []string,
 ) (*corev1.Container, error) {
 	settings, err := a.deps.Settings(ctx, RestoreName)
 	if err != nil {
@@ -107,11 +167,11 @@ func (a *restores) container(
 	if err != nil {
 		return nil, err
 	}
-	resources, err := resourcesFor(settings)
+	resources, err := resourcesFor(ctx, api, settings, pod)
 	if err != nil {
-		return nil, wrongSetting(err)
+		return nil, err
 	}
-	security, err := securityFor(settings, pod, stored)
+	security, err := securityFor(settings, pod, volumes)
 	if err != nil {
 		return nil, wrongSetting(err)
 	}
@@ -124,9 +184,11 @@ func (a *restores) container(
 		Resources: resources, SecurityContext: security,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
-	for _, b := range stored {
+	container.VolumeMounts = []corev1.VolumeMount{{Name: podclaims.WaitVolume, ReadOnly: true,
+		MountPath: "/restores/" + podclaims.WaitVolume}}
+	for _, volume := range volumes {
 		container.VolumeMounts = append(container.VolumeMounts,
-			corev1.VolumeMount{Name: b.Spec.Volume, MountPath: "/restores/" + b.Spec.Volume})
+			corev1.VolumeMount{Name: volume, ReadOnly: true, MountPath: "/restored/" + volume})
 	}
 	return container, nil
 }
@@ -174,40 +236,10 @@ func imageFor(ctx context.Context, api client.Client, namespace, configured stri
 		waitContainer, namespace, serverDeployment, velerov1.PluginConfigLabel, RestoreName)
 }
 
-// resourcesFor returns the resources of the init container, by default Velero's.
-func resourcesFor(settings map[string]string) (corev1.ResourceRequirements, error) {
-	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
-	for _, s := range []struct {
-		key, normal string
-		list        corev1.ResourceList
-		name        corev1.ResourceName
-	}{
-		{"cpuRequest", "100m", r.Requests, corev1.ResourceCPU}, {"memRequest", "128Mi", r.Requests, corev1.ResourceMemory},
-		{"cpuLimit", "100m", r.Limits, corev1.ResourceCPU}, {"memLimit", "128Mi", r.Limits, corev1.ResourceMemory},
-	} {
-		text := cmp.Or(settings[s.key], s.normal)
-		quantity, err := resource.ParseQuantity(text)
-		if err != nil {
-			return r, fmt.Errorf("data.%s: %q is not a quantity such as %s", s.key, text, s.normal)
-		}
-		if !quantity.IsZero() { // none
-			s.list[s.name] = quantity
-		}
-	}
-	for name, limit := range r.Limits {
-		if request, ok := r.Requests[name]; ok && request.Cmp(limit) > 0 {
-			return r, fmt.Errorf("the request of %s, %s, is above its limit, %s", name, &request, &limit)
-		}
-	}
-	return r, nil
-}
-
 // securityFor returns the security context of the init container: the one of the settings, or else of the container
-// that uses the volumes, or else one that every namespace admits. It has the user of the container or the pod, who can
-// read the volumes.
-func securityFor(
-	settings map[string]string, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup,
-) (*corev1.SecurityContext, error) {
+// that uses the volumes, or else one that every namespace admits. It has the user of the container or the pod, whom the
+// namespace admits.
+func securityFor(settings map[string]string, pod *corev1.Pod, volumes []string) (*corev1.SecurityContext, error) {
 	var s corev1.SecurityContext
 	var wrong []error
 	configured := false
@@ -246,13 +278,10 @@ func securityFor(
 		AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile: cmp.Or(ofPod.SeccompProfile, &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}),
 	}
-	if user := ofPod.RunAsUser; user != nil && *user == 0 { // who cannot read the files of others without the capability
-		own.Capabilities.Add = []corev1.Capability{"DAC_OVERRIDE"}
-	}
-	if user := userOf(pod, stored); user != nil && user.SecurityContext != nil {
+	if user := userOf(pod, volumes); user != nil && user.SecurityContext != nil {
 		own = user.SecurityContext.DeepCopy()
 	}
-	own.ReadOnlyRootFilesystem = new(true) // the container writes to the volumes only
+	own.ReadOnlyRootFilesystem = new(true)
 	if own.RunAsUser == nil {
 		own.RunAsUser = cmp.Or(ofPod.RunAsUser, new(int64(helperUser)))
 	}
@@ -264,10 +293,10 @@ func securityFor(
 
 // userOf returns the first container of a pod that mounts one of the volumes to restore, or else its first container: a
 // sidecar that was put before it runs as another user. It is nil for a pod without containers.
-func userOf(pod *corev1.Pod, stored []*velerov1.PodVolumeBackup) *corev1.Container {
+func userOf(pod *corev1.Pod, volumes []string) *corev1.Container {
 	mounts := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return slices.ContainsFunc(stored, func(b *velerov1.PodVolumeBackup) bool { return b.Spec.Volume == m.Name })
+			return slices.Contains(volumes, m.Name)
 		})
 	}
 	switch at := slices.IndexFunc(pod.Spec.Containers, mounts); {

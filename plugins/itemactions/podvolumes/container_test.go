@@ -25,7 +25,7 @@ func TestInitContainerRunsAsTheUserOfTheVolumes(t *testing.T) {
 		"the user of the pod":       {spec: `{"securityContext":{"runAsUser":4242,"runAsGroup":7,"fsGroup":8},"containers":[{"name":"a"}]}`, want: `{` + safe + `,"runAsUser":4242,"runAsNonRoot":true}`},
 		"the seccomp profile of it": {spec: `{"securityContext":{"seccompProfile":{"type":"Unconfined"}},"containers":[{"name":"a"}]}`, want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"Unconfined"},"runAsUser":1000,"runAsNonRoot":true}`},
 		"root": {spec: `{"securityContext":{"runAsUser":0},"containers":[{"name":"a"}]}`,
-			want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"],"add":["DAC_OVERRIDE"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
+			want: `{"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"},"runAsUser":0}`},
 		"the container wins":      {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"runAsUser":5,"runAsGroup":6}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":5,"runAsGroup":6,"runAsNonRoot":true}`},
 		"half of it is the pod's": {spec: `{"securityContext":{"runAsUser":4242},"containers":[{"name":"a","securityContext":{"readOnlyRootFilesystem":true}}]}`, want: `{"readOnlyRootFilesystem":true,"runAsUser":4242,"runAsNonRoot":true}`},
 		"not root, of an image": {spec: `{"containers":[{"name":"a","securityContext":{"runAsNonRoot":true}}]}`,
@@ -39,14 +39,38 @@ func TestInitContainerRunsAsTheUserOfTheVolumes(t *testing.T) {
 			t.Parallel()
 			pod := new(corev1.Pod)
 			require.NoError(t, json.Unmarshal([]byte(row.spec), &pod.Spec))
-			got, err := securityFor(row.settings, pod,
-				[]*velerov1.PodVolumeBackup{{Spec: velerov1.PodVolumeBackupSpec{Volume: "data"}}})
+			got, err := securityFor(row.settings, pod, []string{"data"})
 			require.NoError(t, err)
 			text, err := json.Marshal(got)
 			require.NoError(t, err)
 			require.JSONEq(t, row.want, string(text))
 		})
 	}
+}
+
+func TestPodWaitsOnceAndDoesNotWriteToWhatItReads(t *testing.T) {
+	t.Parallel()
+	const own = `{"spec":{"containers":[{"name":"a","volumeMounts":[{"name":"data","mountPath":"/d"},{"name":"nfs","mountPath":"/n"}]}],"initContainers":[{"name":"i","volumeMounts":[{"name":"data","mountPath":"/d"}]}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data","readOnly":true}},{"name":"nfs","nfs":{"path":"/","readOnly":true}}]}}`
+	var pod map[string]any
+	require.NoError(t, json.Unmarshal([]byte(own), &pod))
+	require.NoError(t, makeWritable(pod, []string{"data"}))
+	const writable = `{"spec":{"containers":[{"name":"a","volumeMounts":[{"name":"data","mountPath":"/d","readOnly":true},{"name":"nfs","mountPath":"/n"}]}],"initContainers":[{"name":"i","volumeMounts":[{"name":"data","mountPath":"/d","readOnly":true}]}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data"}},{"name":"nfs","nfs":{"path":"/","readOnly":true}}]}}`
+	shown := func() string {
+		text, err := json.Marshal(pod)
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.JSONEq(t, writable, shown())
+	require.NoError(t, addWaiting(pod, &corev1.Container{Name: waitContainer}))
+	require.Contains(t, shown(), `"initContainers":[{"name":"restore-wait","resources":{}},{"name":"i"`)
+	require.Contains(t, shown(), `{"emptyDir":{},"name":"cleat-restore-wait"}`)
+	removed, err := removeWaiting(pod)
+	require.NoError(t, err)
+	require.True(t, removed)
+	require.JSONEq(t, writable, shown())
+	removed, err = removeWaiting(pod)
+	require.NoError(t, err)
+	require.False(t, removed)
 }
 
 func TestOperationEndsWhenThePodHasSeenItsVolumes(t *testing.T) {

@@ -2,6 +2,7 @@ package podvolumes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/loadproof"
 	"github.com/cleat-dev/cleat/framework/operations"
 	"github.com/cleat-dev/cleat/framework/podclaims"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/agentpods"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/stored"
 )
 
@@ -28,15 +30,15 @@ import (
 const RestoreName = "velero.io/pod-volume-restore"
 
 // NewRestore returns velero.io/pod-volume-restore. It creates a PodVolumeRestore for each volume of a pod that the
-// backup has from the file system, and adds the init container in which the pod waits for them. The operation ends when
-// all of them have.
+// backup has from the file system, and adds the init container in which the pod waits for them, and for those that are
+// restored with another pod. The operation ends when all of them have.
 func NewRestore(deps Deps) (ariav1.AsyncRestoreItemAction, error) {
 	return &restores{deps: deps}, nil
 }
 
 type restores struct {
 	deps   Deps
-	agents agents
+	agents agentpods.Watch
 }
 
 // AppliesTo implements ariav1.AsyncRestoreItemAction.
@@ -73,33 +75,45 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 	}
 	source := client.ObjectKey{Namespace: input.ItemFromBackup.GetNamespace(), Name: input.ItemFromBackup.GetName()}
 	volumes, err := storedVolumes(ctx, api, namespace, input.Restore, source, pod)
+	if err != nil {
+		return nil, err
+	}
+	pod.Namespace = input.Restore.Spec.TargetNamespace(source.Namespace)
+	shared, err := sharedVolumes(ctx, api, input.Restore, pod)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(volumes) == 0 && len(known) == 0:
+	case len(volumes)+len(shared) == 0 && len(known) == 0:
 		return unchanged, nil
-	case len(volumes) == 0:
+	case len(volumes)+len(shared) == 0:
 		return unchanged.WithOperation(id), nil
 	}
-	pod.Namespace = input.Restore.Spec.TargetNamespace(source.Namespace)
 	if len(known) == 0 {
-		switch exists, err := podExists(ctx, api, pod); {
+		live, err := podNow(ctx, api, client.ObjectKeyFromObject(pod))
+		switch {
 		case err != nil:
 			return nil, err
-		case exists:
+		case live != nil:
 			framework.Log(ctx).Info("the pod exists, so its volumes are not restored", "namespace", pod.Namespace, "name",
 				pod.Name)
 			return unchanged, nil
 		}
-		if err := checkAgent(ctx, api, namespace, ""); err != nil {
+		if err := agentpods.Check(ctx, api, namespace, ""); err != nil {
 			return nil, err
 		}
 	}
-	container, err := a.container(ctx, api, namespace, input.Restore, pod, volumes)
+	own := make([]string, 0, len(volumes))
+	for _, b := range volumes {
+		own = append(own, b.Spec.Volume)
+	}
+	container, err := a.container(ctx, api, namespace, input.Restore, pod, append(own, shared...))
 	if err != nil {
 		return nil, err
 	}
-	if err := addFirst(input.Item.Object, container); err != nil {
+	if err := makeWritable(input.Item.Object, own); err != nil {
+		return nil, err
+	}
+	if err := addWaiting(input.Item.Object, container); err != nil {
 		return nil, err
 	}
 	var fresh []client.Object
@@ -116,18 +130,50 @@ func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1
 	if err := createAll(ctx, api, loadproof.KeyOf(input.Restore), fresh); err != nil {
 		return nil, err
 	}
-	return ariav1.NewStartOutput(input.Item).WithOperation(id), nil
+	output := ariav1.NewStartOutput(input.Item)
+	if len(fresh)+len(known) == 0 { // the operation of another pod restores all of them
+		return output, nil
+	}
+	return output.WithOperation(id), nil
 }
 
-func podExists(ctx context.Context, api client.Client, pod *corev1.Pod) (bool, error) {
-	err := api.Get(ctx, client.ObjectKeyFromObject(pod), new(corev1.Pod))
+// sharedVolumes returns the volumes of a pod, sorted, that are restored with another pod, which mounts the same claim.
+// If that pod exists, and is not one that this restore has made, they are not restored.
+func sharedVolumes(ctx context.Context, api client.Client, r *velerov1.Restore, pod *corev1.Pod) ([]string, error) {
+	text := r.Annotations[velerov1.SharedVolumesAnnotation]
+	if text == "" {
+		return nil, nil
+	}
+	var with map[string]string
+	if err := json.Unmarshal([]byte(text), &with); err != nil {
+		return nil, fmt.Errorf("annotation %s of Restore %s: %w", velerov1.SharedVolumesAnnotation, r.Name, err)
+	}
+	maps.DeleteFunc(with, func(volume, _ string) bool {
+		return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+	})
+	for volume, name := range with {
+		other, err := podNow(ctx, api, client.ObjectKey{Namespace: pod.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if other != nil && !waitsFor(other, r) {
+			delete(with, volume)
+		}
+	}
+	return slices.Sorted(maps.Keys(with)), nil
+}
+
+// podNow returns a pod, nil if it does not exist.
+func podNow(ctx context.Context, api client.Client, key client.ObjectKey) (*corev1.Pod, error) {
+	pod := new(corev1.Pod)
+	err := api.Get(ctx, key, pod)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look whether the pod exists: %w", err)
+		return nil, fmt.Errorf("look whether pod %s exists: %w", key, err)
 	}
-	return true, nil
+	return pod, nil
 }
 
 // storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: they belong to the
@@ -213,6 +259,7 @@ func newRestore(
 		if v.Name != b.Spec.Volume || name == "" {
 			continue
 		}
+		made.Annotations[velerov1.PVCNameAnnotation] = name // by which agents find the other pods that wait for it
 		var claim corev1.PersistentVolumeClaim
 		err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim)
 		if apierrors.IsNotFound(err) { // the pod waits for it
@@ -253,7 +300,7 @@ func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (f
 	progress := progressOf(loads)
 	of, ok := loads[0].Object.(*velerov1.PodVolumeRestore)
 	if progress.Err != "" || !ok {
-		a.agents.ended(input.OperationID)
+		a.agents.Ended(input.OperationID)
 		return progress, nil
 	}
 	pod, err := podOfLoad(ctx, api, of)
@@ -261,7 +308,7 @@ func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (f
 		return progress, err
 	}
 	if progress.Completed {
-		a.agents.ended(input.OperationID)
+		a.agents.Ended(input.OperationID)
 		if pod != nil {
 			progress.Completed, progress.Description, progress.Err = hasStarted(pod, loads, time.Now())
 			progress.Completed = progress.Completed || progress.Err != ""
@@ -279,22 +326,18 @@ func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (f
 	if err := cancelOpen(ctx, api, loads); err != nil {
 		return progress, err
 	}
-	a.agents.ended(input.OperationID)
+	a.agents.Ended(input.OperationID)
 	progress.Completed, progress.Err, progress.Description = true, hopeless, ""
 	return progress, nil
 }
 
 // podOfLoad returns the pod of a load, nil if it does not exist any more.
 func podOfLoad(ctx context.Context, api client.Client, of *velerov1.PodVolumeRestore) (*corev1.Pod, error) {
-	pod := new(corev1.Pod)
-	err := api.Get(ctx, client.ObjectKey{Namespace: of.Spec.Pod.Namespace, Name: of.Spec.Pod.Name}, pod)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && of.Spec.Pod.UID != "" && pod.UID != of.Spec.Pod.UID:
+	pod, err := podNow(ctx, api, client.ObjectKey{Namespace: of.Spec.Pod.Namespace, Name: of.Spec.Pod.Name})
+	if pod != nil && of.Spec.Pod.UID != "" && pod.UID != of.Spec.Pod.UID {
 		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get pod %s/%s, whose volumes are restored: %w", of.Spec.Pod.Namespace, of.Spec.Pod.Name, err)
 	}
-	return pod, nil
+	return pod, err
 }
 
 // hopeless returns why the volumes of a pod will not be restored, or "". pod is nil if it does not exist any more.
@@ -305,15 +348,15 @@ func (a *restores) hopeless(
 	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
 	switch {
 	case pod == nil:
-		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace "+
-			"may be terminating", name), nil
+		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created, of which there is "+
+			"an error of its own", name), nil
 	case !waitsFor(pod, input.Restore):
 		return fmt.Sprintf("pod %s is not the one that the restore has created: it does not wait for its volumes in init "+
 			"container %s", name, waitContainer), nil
 	case pod.Spec.NodeName == "":
 		return "", nil
 	}
-	why, long, err := a.agents.missed(ctx, api, of.Namespace, pod.Spec.NodeName, input.OperationID, loads)
+	why, long, err := missed(ctx, &a.agents, api, of.Namespace, pod.Spec.NodeName, input.OperationID, loads)
 	if !long {
 		return "", err
 	}

@@ -32,9 +32,9 @@ func hasStarted(pod *corev1.Pod, loads []load, now time.Time) (started bool, wai
 	ended := endOf(loads)
 	if wait != nil && (failsSince(wait.State.Terminated, ended) || failsSince(wait.LastTerminationState.Terminated,
 		ended)) || now.Sub(ended) > startLimit {
-		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s does not start: %s; the init container must run "+
-			"as a user who can read the volumes, "+
-			"see secCtx in the ConfigMap of %s", pod.Namespace, pod.Name, stateOf(pod), RestoreName)
+		return false, "", fmt.Sprintf("its data is restored, but pod %s/%s does not start: %s; the ConfigMap of %s sets the "+
+			"image, the resources and the security context of its init container", pod.Namespace, pod.Name, stateOf(pod),
+			RestoreName)
 	}
 	return false, fmt.Sprintf("its data is restored, and pod %s/%s has not started yet: %s", pod.Namespace, pod.Name,
 		stateOf(pod)), ""

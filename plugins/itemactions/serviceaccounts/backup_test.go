@@ -57,8 +57,21 @@ func TestServiceAccountAddsItsClusterRoles(t *testing.T) {
 		"others only": {bindings: []*rbacv1.ClusterRoleBinding{
 			binding("a", "view"),
 			binding("b", "view", subject("ServiceAccount", "other", "web"), subject("ServiceAccount", "shop", "other")),
-			binding("c", "view", subject("User", "shop", "web"), subject("Group", "", "system:serviceaccounts:shop")),
+			binding("c", "view", subject("User", "shop", "web"), subject("Group", "", "system:serviceaccounts")),
+			binding("d", "view", subject("Group", "", "system:serviceaccounts:shop2"),
+				subject("User", "", "system:serviceaccount:shop:webs"), subject("User", "", "system:serviceaccount:shop")),
 		}},
+		"as a user and by its group": {
+			bindings: []*rbacv1.ClusterRoleBinding{
+				binding("user", "edit", subject("User", "", "system:serviceaccount:shop:web")),
+				binding("group", "view", subject("Group", "", "system:serviceaccounts:shop"),
+					subject("ServiceAccount", "shop", "web")),
+			},
+			want: []framework.ResourceIdentifier{
+				granted("clusterrolebindings", "group"), granted("clusterrolebindings", "user"), granted("clusterroles", "edit"),
+				granted("clusterroles", "view"),
+			},
+		},
 		"several, sorted, each once": {
 			bindings: []*rbacv1.ClusterRoleBinding{
 				binding("z", "view", subject("User", "", "ada"), subject("ServiceAccount", "shop", "web"),

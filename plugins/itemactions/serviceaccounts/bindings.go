@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -15,12 +16,46 @@ import (
 // ListBindings calls visit for each ClusterRoleBinding of the cluster.
 type ListBindings func(ctx context.Context, visit func(*rbacv1.ClusterRoleBinding)) error
 
-// account is a ServiceAccount.
+// account is a ServiceAccount, or all those of a namespace if the name is empty.
 type account struct{ namespace, name string }
 
-// grants maps each ServiceAccount with cluster roles to the objects that are backed up with it: bindings, then roles,
-// each sorted.
-type grants map[account][]framework.ResourceIdentifier
+// accountOf returns whom a subject of a binding stands for. ok is false if that is not one namespace's account or group.
+func accountOf(subject rbacv1.Subject) (who account, ok bool) {
+	switch subject.Kind {
+	case rbacv1.ServiceAccountKind:
+		return account{subject.Namespace, subject.Name}, true
+	case rbacv1.UserKind:
+		name, is := strings.CutPrefix(subject.Name, "system:serviceaccount:")
+		namespace, name, _ := strings.Cut(name, ":")
+		return account{namespace, name}, is && name != ""
+	case rbacv1.GroupKind:
+		namespace, is := strings.CutPrefix(subject.Name, "system:serviceaccounts:")
+		return account{namespace: namespace}, is
+	}
+	return account{}, false
+}
+
+// grants has the names of the ClusterRoleBindings of accounts, and of their ClusterRoles.
+type grants struct{ bound, roles map[account]names }
+
+type names = map[string]struct{}
+
+// of returns the objects that are backed up with a ServiceAccount: bindings, then roles, each sorted.
+func (g grants) of(namespace, name string) []framework.ResourceIdentifier {
+	var items []framework.ResourceIdentifier
+	for _, kind := range []struct {
+		resource string
+		of       map[account]names
+	}{{"clusterrolebindings", g.bound}, {"clusterroles", g.roles}} {
+		all := names{}
+		maps.Copy(all, kind.of[account{namespace, name}])
+		maps.Copy(all, kind.of[account{namespace: namespace}])
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			items = append(items, framework.ResourceIdentifier{Group: rbacv1.GroupName, Resource: kind.resource, Name: name})
+		}
+	}
+	return items
+}
 
 // bindings reads the ClusterRoleBindings once per backup. It is safe for concurrent use.
 type bindings struct {
@@ -33,8 +68,7 @@ func (b *bindings) of(ctx context.Context, backup *velerov1.Backup) (grants, err
 }
 
 func (b *bindings) read(ctx context.Context) (grants, error) {
-	type names = map[string]struct{}
-	bound, roles := map[account]names{}, map[account]names{}
+	found := grants{bound: map[account]names{}, roles: map[account]names{}}
 	add := func(to map[account]names, who account, name string) {
 		if to[who] == nil {
 			to[who] = names{}
@@ -43,26 +77,11 @@ func (b *bindings) read(ctx context.Context) (grants, error) {
 	}
 	err := b.list(ctx, func(binding *rbacv1.ClusterRoleBinding) {
 		for _, subject := range binding.Subjects {
-			if subject.Kind == rbacv1.ServiceAccountKind {
-				who := account{namespace: subject.Namespace, name: subject.Name}
-				add(bound, who, binding.Name)
-				add(roles, who, binding.RoleRef.Name)
+			if who, ok := accountOf(subject); ok {
+				add(found.bound, who, binding.Name)
+				add(found.roles, who, binding.RoleRef.Name)
 			}
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	found := grants{}
-	for who, names := range bound {
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName,
-				Resource: "clusterrolebindings", Name: name})
-		}
-		for _, name := range slices.Sorted(maps.Keys(roles[who])) {
-			found[who] = append(found[who], framework.ResourceIdentifier{Group: rbacv1.GroupName, Resource: "clusterroles",
-				Name: name})
-		}
-	}
-	return found, nil
+	return found, err
 }

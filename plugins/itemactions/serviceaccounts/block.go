@@ -31,6 +31,6 @@ func (b *block) GetRelatedItems(
 		return nil, framework.WithStack(fmt.Errorf("which cluster roles a service account has: %w", err))
 	}
 	return &ibav1.GetRelatedItemsOutput{
-		RelatedItems: grants[account{namespace: input.Item.GetNamespace(), name: input.Item.GetName()}],
+		RelatedItems: grants.of(input.Item.GetNamespace(), input.Item.GetName()),
 	}, nil
 }

@@ -34,10 +34,16 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 	if err != nil {
 		return err
 	}
+	if err := c.CheckSpec(); err != nil {
+		return err
+	}
 	if c.dryRun.On {
 		return c.dryRun.Backup(ctx, a, cluster, backup, c.Form())
 	}
 	if printed, err := c.Print(a.Out, backup); printed {
+		return err
+	}
+	if err := c.CheckObjects(ctx, cluster); err != nil {
 		return err
 	}
 	return runs.Create(ctx, a, cluster, runs.Backup(backup), c.wait,

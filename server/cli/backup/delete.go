@@ -19,7 +19,7 @@ import (
 )
 
 func newDeleteCommand(a *command.App) *cobra.Command {
-	var confirm, await, snapshots bool
+	var confirm, await, snapshots, force bool
 	var which command.Selection
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
@@ -28,7 +28,10 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 			"themselves.\n" +
 			"The files of a backup that a bucket has brought may name snapshots of others. The server refuses to delete such " +
 			"a backup until\n" +
-			"--delete-snapshots says whether what its files name is deleted too.",
+			"--delete-snapshots says whether what its files name is deleted too.\n" +
+			"The files of a backup whose velero-backup.json is damaged stay, unless something else proves that they belong to " +
+			"it, or --force\n" +
+			"is given.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := a.Cluster.Connect()
 			if err != nil {
@@ -52,7 +55,7 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 					return err
 				}
 			}
-			return deleteBackups(cmd.Context(), a, cluster, backups, await)
+			return deleteBackups(cmd.Context(), a, cluster, backups, await, force)
 		},
 	}
 	cmd.ValidArgsFunction = getter().Complete(a)
@@ -61,6 +64,8 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 	cmd.Flags().BoolVar(&snapshots, "delete-snapshots", false,
 		"delete what the files of the backups name outside of the bucket even if nothing proves that it belongs to them; "+
 			"=false deletes the backups without that")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"delete the files of damaged backups even if nothing proves that they belong to them")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are deleted")
 	return cmd
 }
@@ -80,13 +85,13 @@ func decide(ctx context.Context, cluster *command.Cluster, backups []velerov1.Ba
 
 // deleteBackups asks the server to delete backups. With await it waits until they are deleted.
 func deleteBackups(
-	ctx context.Context, a *command.App, cluster *command.Cluster, backups []velerov1.Backup, await bool,
+	ctx context.Context, a *command.App, cluster *command.Cluster, backups []velerov1.Backup, await, force bool,
 ) error {
 	var errs []error
 	var requests []*velerov1.DeleteBackupRequest
 	for i := range backups {
 		b := &backups[i]
-		request, err := RequestDeletion(ctx, cluster, b)
+		request, err := RequestDeletion(ctx, cluster, b, force)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -112,13 +117,18 @@ func deleteBackups(
 			continue
 		}
 		fmt.Fprintf(a.Out, "Backup %q deleted.\n", request.Spec.BackupName)
+		if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed { // it has what could not be read
+			for _, line := range request.Status.Errors {
+				fmt.Fprintln(a.Out, "  "+line)
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// RequestDeletion asks the server to delete a backup.
+// RequestDeletion asks the server to delete a backup; with force, also files that nothing proves to belong to it.
 func RequestDeletion(
-	ctx context.Context, cluster *command.Cluster, b *velerov1.Backup,
+	ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, force bool,
 ) (*velerov1.DeleteBackupRequest, error) {
 	request := &velerov1.DeleteBackupRequest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -129,6 +139,9 @@ func RequestDeletion(
 			},
 		},
 		Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
+	}
+	if force {
+		request.Annotations = map[string]string{velerov1.ForceAnnotation: "true"}
 	}
 	if err := cluster.Create(ctx, request); err != nil {
 		return nil, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err)
@@ -145,17 +158,20 @@ func awaitDeletion(
 	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var b velerov1.Backup
 		err := cluster.Get(ctx, cluster.Key(request.Spec.BackupName), &b)
-		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
-			return true, nil
-		}
-		if err != nil {
+		gone := apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid
+		if err != nil && !gone {
 			return false, err
 		}
 		err = cluster.Get(ctx, client.ObjectKeyFromObject(request), request)
-		if client.IgnoreNotFound(err) != nil {
+		processed := request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed
+		switch {
+		case apierrors.IsNotFound(err):
+			return gone, nil
+		case err != nil:
 			return false, err
-		}
-		if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed && len(request.Status.Errors) > 0 {
+		case gone:
+			return processed, nil
+		case processed && len(request.Status.Errors) > 0:
 			return false, fmt.Errorf("%s", strings.Join(request.Status.Errors, "; "))
 		}
 		if value := request.Annotations[velerov1.KeptAnnotation]; value != "" {

@@ -14,7 +14,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/control/backups"
 	"github.com/cleat-dev/cleat/server/internal/control/schedules"
+	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
 // SpecFlags are the flags that describe a backup, or the template of a schedule.
@@ -49,7 +51,7 @@ func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 		"back up cluster-scoped resources")
 	f.StringToStringVar(&c.Labels, "labels", nil, "labels of the "+kind)
 	f.StringToStringVar(&c.Annotations, "annotations", nil, "annotations of the "+kind)
-	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
+	f.StringVar(&spec.StorageLocation, StorageLocation, "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
 	c.selectors.Add(f)
 	command.AddOnce(f, &c.ordered, "ordered-resources",
@@ -81,6 +83,12 @@ func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	if spec.OrderedResources, err = parseOrdered(c.ordered); err != nil {
 		return spec, err
 	}
+	if err := errors.Join(
+		command.CheckNotNegative("ttl", c.ttl), command.CheckNotNegative("csi-snapshot-timeout", c.csiTimeout),
+		command.CheckNotNegative("item-operation-timeout", c.itemOperationsTimeout),
+		command.CheckNotNegative("parallel-files-upload", c.parallelFiles)); err != nil {
+		return spec, err
+	}
 	if c.policies != "" {
 		spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.policies}
 	}
@@ -89,6 +97,34 @@ func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	}
 	return spec, nil
 }
+
+// CheckSpec returns an error for a spec that the server would refuse.
+func (c *SpecFlags) CheckSpec() error {
+	spec, err := c.Build()
+	if err != nil {
+		return err
+	}
+	if problems := backups.CheckSpec(&spec); len(problems) > 0 {
+		return errors.New(strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// CheckObjects returns an error if flags name objects that do not exist, or that the server would refuse.
+func (c *SpecFlags) CheckObjects(ctx context.Context, cluster *command.Cluster) error {
+	errs := []error{
+		command.CheckConfigMap(ctx, cluster, "resource-policies-configmap", c.policies, resourcepolicy.Parse),
+	}
+	for _, name := range c.spec.VolumeSnapshotLocations {
+		errs = append(errs, cluster.CheckExists(ctx, "volume-snapshot-locations", "volume snapshot location", name,
+			new(velerov1.VolumeSnapshotLocation)))
+	}
+	return errors.Join(append(errs, cluster.CheckExists(ctx, StorageLocation, "backup storage location",
+		c.spec.StorageLocation, new(velerov1.BackupStorageLocation)))...)
+}
+
+// StorageLocation is the flag that names the location of a backup.
+const StorageLocation = "storage-location"
 
 // NewFlags are the flags that describe a new backup: its spec, or the schedule that has it.
 type NewFlags struct {

@@ -12,10 +12,12 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/key"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/rehearsals"
 )
 
@@ -141,7 +143,8 @@ func (c *rehearse) print(
 	report := &rehearsal.Report{Version: 1, Summary: summary, Backup: b.Name}
 	if summary.Stored {
 		var err error
-		if report, err = c.downloads.Rehearsal(ctx, cluster, b, summary.ID); err != nil {
+		keys := func() (trust.Ring, error) { return key.Accepted(ctx, cluster, reportTimeout) }
+		if report, err = c.downloads.Rehearsal(ctx, cluster, b, summary.ID, summary.Digest, keys); err != nil {
 			return fmt.Errorf("read the report of rehearsal %s: %w", summary.ID, err)
 		}
 	}

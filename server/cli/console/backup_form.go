@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/backup"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
@@ -63,6 +64,10 @@ func backupForm() *form {
 				b, err := flags.New(ctx, clusterOf(l), name)
 				if err != nil {
 					return nil, err
+				}
+				var wrong *command.FlagError
+				if errors.As(flags.CheckObjects(ctx, clusterOf(l)), &wrong) && wrong.Flag != backup.StorageLocation {
+					return nil, wrong // checkBackup checks the location, and says what others there are
 				}
 				return runs.Backup(b), nil
 			}

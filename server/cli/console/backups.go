@@ -113,7 +113,7 @@ func deleteBackupPage() console.Page {
 				err = sameObject(l, b)
 			}
 			if err == nil {
-				_, err = backup.RequestDeletion(ctx, clusterOf(l), b)
+				_, err = backup.RequestDeletion(ctx, clusterOf(l), b, false)
 			}
 			return pathOf("backups", l.Request.PathValue("name")), err
 		}}

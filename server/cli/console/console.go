@@ -9,10 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"runtime"
 	"runtime/debug"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,22 +47,25 @@ func NewCommand(a *command.App) *cobra.Command {
 		Short: "Show the queue, the runs and the plugins in a browser",
 		Long: "Show the queue, the runs and the plugins in a browser, until ctrl-c. Without --in-cluster the pages are at " +
 			"a loopback address,\n" +
-			"and whoever has the link that is printed sees and does what the user of the kubeconfig may. With --in-cluster " +
-			"each request has\n" +
-			"the rights of its own bearer token, from a form or from a proxy in front, and the console has none.",
+			"and whoever opens the link that is printed sees and does what the user of the kubeconfig may. A link works once, " +
+			"and for a minute;\n" +
+			"enter prints another one. With --in-cluster each request has the rights of its own bearer token, from a form or " +
+			"from a proxy in\n" +
+			"front, and the console has none.",
 		Example: "  cleat console\n  cleat console --port 8080 --no-browser",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), a) },
 	}
 	set := cmd.Flags()
-	set.IntVar(&f.port, "port", 0, "port on the loopback address; 0 for a free one")
+	set.IntVar(&f.port, "port", 0, "port on the loopback addresses; 0 for a free one")
 	set.BoolVar(&f.noBrowser, "no-browser", false, "only print the link")
 	set.BoolVar(&f.inCluster, "in-cluster", false,
 		"serve all who have a bearer token of the cluster, with the rights of that token")
 	set.StringVar(&f.listen, "listen", ":8443", "address to listen at with --in-cluster")
 	set.StringSliceVar(&f.hosts, "host", nil,
 		"host, with its port unless that is the default, under which the console is reached with --in-cluster; others are "+
-			"refused. Empty for any")
+			"refused. Empty for any. Without --in-cluster the name of one, instead of one below localhost that nobody else "+
+			"knows")
 	set.StringVar(&f.cert, "tls-cert-file", "", "certificate for --in-cluster; empty if a proxy in front has one")
 	set.StringVar(&f.key, "tls-private-key-file", "", "key of --tls-cert-file")
 	set.DurationVar(&f.recheck, "recheck", time.Minute,
@@ -81,13 +82,24 @@ func (f *flags) check() error {
 		return fmt.Errorf("--port %d: want 0 to 65535", f.port)
 	case f.inCluster && f.port != 0:
 		return errors.New("--port is for a console on a loopback address; with --in-cluster use --listen")
-	case !f.inCluster && (len(f.hosts) > 0 || f.cert != "" || f.key != ""):
-		return errors.New("--host, --tls-cert-file and --tls-private-key-file are for --in-cluster")
+	case !f.inCluster && (f.cert != "" || f.key != ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file are for --in-cluster")
+	case !f.inCluster && (len(f.hosts) > 1 || strings.Contains(f.name(), ":")):
+		return fmt.Errorf("--host %s: want one name without a port; with --in-cluster there may be several",
+			strings.Join(f.hosts, ","))
 	case (f.cert == "") != (f.key == ""):
 		return errors.New("--tls-cert-file and --tls-private-key-file go together")
 	default:
 		return nil
 	}
+}
+
+// name returns the name of the host of a console on a loopback address, "" for one that nobody else knows.
+func (f *flags) name() string {
+	if f.inCluster || len(f.hosts) == 0 {
+		return ""
+	}
+	return f.hosts[0]
 }
 
 func (f *flags) run(ctx context.Context, a *command.App) error {
@@ -104,15 +116,13 @@ func (f *flags) run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port))
-	if f.inCluster {
-		address = f.listen
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listeners, err := f.listeners(ctx)
 	if err != nil {
-		return fmt.Errorf("listen at %s: %w", address, err)
+		return err
 	}
-	defer listener.Close() //nolint:errcheck // the server has closed it
+	for _, listener := range listeners {
+		defer listener.Close() //nolint:errcheck // the server has closed it
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var door console.Door
@@ -120,7 +130,11 @@ func (f *flags) run(ctx context.Context, a *command.App) error {
 	if f.inCluster {
 		door = console.NewCluster(config, f.hosts...)
 	} else {
-		loopback = console.NewLoopback(config, listener.Addr().String())
+		_, port, err := net.SplitHostPort(listeners[0].Addr().String())
+		if err != nil {
+			return err
+		}
+		loopback = console.NewLoopback(config, port, f.name())
 		door = loopback
 	}
 	handler, err := newConsole(ctx, a, door, namespace, f.recheck)
@@ -128,15 +142,24 @@ func (f *flags) run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	if loopback != nil {
-		fmt.Fprintf(a.Out, "The console of namespace %s at %s:\n\n  %s\n\n", namespace, config.Host, loopback.Link())
-		fmt.Fprintln(a.Out, "Who has this link has your rights. Ctrl-c ends the console.")
+		fmt.Fprintf(a.Out, "The console of namespace %s at %s:\n\n", namespace, config.Host)
+		printLink(a.Out, loopback)
+		fmt.Fprintln(a.Out, "Whoever opens this link, once and within a minute, has your rights. Enter prints another one, "+
+			"and ctrl-c ends the console.")
+		go printLinks(a.Out, loopback)
 		if !f.noBrowser {
-			openBrowser(ctx, loopback.Link())
+			file, err := newLinkFile(loopback)
+			if err != nil {
+				fmt.Fprintf(a.Err, "no browser is opened: %v\n", err)
+			} else {
+				defer file.remove()
+				openBrowser(ctx, file.path)
+			}
 		}
 	} else {
-		fmt.Fprintf(a.Out, "The console of namespace %s listens at %s\n", namespace, listener.Addr())
+		fmt.Fprintf(a.Out, "The console of namespace %s listens at %s\n", namespace, listeners[0].Addr())
 	}
-	return serve(ctx, listener, handler, f.cert, f.key)
+	return serve(ctx, listeners, handler, f.cert, f.key)
 }
 
 // config returns the address of the API server, and for a console on a loopback address the rights of the user.
@@ -170,39 +193,27 @@ func newConsole(
 }
 
 // serve serves until ctx ends. Open pages do not delay the end.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, cert, key string) error {
+func serve(ctx context.Context, listeners []net.Listener, handler http.Handler, cert, key string) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	ended := make(chan error, 1)
-	go func() {
-		if cert != "" {
-			ended <- server.ServeTLS(listener, cert, key)
-			return
-		}
-		ended <- server.Serve(listener)
-	}()
+	ended := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		go func() {
+			if cert != "" {
+				ended <- server.ServeTLS(listener, cert, key)
+				return
+			}
+			ended <- server.Serve(listener)
+		}()
+	}
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve the console: %w", err)
 	case <-ctx.Done():
 		_ = server.Close() // whoever has a page open sees that the console has ended
-		<-ended
+		for range listeners {
+			<-ended
+		}
 		return nil
-	}
-}
-
-// openBrowser opens a link in the browser of the user, if there is one. The link was printed anyway.
-func openBrowser(ctx context.Context, link string) {
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.CommandContext(ctx, "open", link)
-	case "windows":
-		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", link)
-	default:
-		cmd = exec.CommandContext(ctx, "xdg-open", link)
-	}
-	if err := cmd.Start(); err == nil {
-		go func() { _ = cmd.Wait() }() // a browser that cannot be opened is no error
 	}
 }

@@ -4,6 +4,8 @@
 //
 // The forms that restore and back up are restore_form.go and backup_form.go, over form.go; dryrun.go has their dry runs.
 //
+// loopback.go opens a console on a loopback address for its user alone.
+//
 // Start reading at console.go; pages.go lists the pages. A new page is a file with a Page and a template, and an entry
 // in that list.
 package console

@@ -401,7 +401,7 @@ func (e *entered) dryRunName(once string) string {
 func (f *form) act(ctx context.Context, l *console.Look) (next string, err error) {
 	values := maps.Clone(l.Request.PostForm)
 	shown, do := values.Get("once"), values.Get("do")
-	for _, key := range []string{"token", "once", "do"} {
+	for _, key := range []string{"token", "tab", "once", "do"} {
 		values.Del(key)
 	}
 	if !once.MatchString(shown) {

@@ -58,9 +58,12 @@ func restoreForm() *form {
 			set := pflag.NewFlagSet("restore", pflag.ContinueOnError)
 			flags.AddTo(set)
 			_ = set.Set("from-backup", l.Request.PathValue("name")) // any text can be set
-			return set, func(_ context.Context, name string) (*runs.Object, error) {
+			return set, func(ctx context.Context, name string) (*runs.Object, error) {
 				r, err := flags.New(l.Namespace, name)
 				if err != nil {
+					return nil, err
+				}
+				if err := flags.CheckObjects(ctx, clusterOf(l)); err != nil {
 					return nil, err
 				}
 				return runs.Restore(r), nil

@@ -124,15 +124,10 @@ func (c *collector) objects(ctx context.Context, name string, list client.Object
 		return
 	}
 	_ = meta.EachListItem(list, func(object runtime.Object) error { // a list of objects has no errors
-		redactObject(object)
 		switch o := object.(type) {
-		case *corev1.Pod:
-			redactPod(&o.Spec)
 		case *appsv1.Deployment:
-			redactPod(&o.Spec.Template.Spec)
 			delete(o.Spec.Template.Annotations, corev1.LastAppliedConfigAnnotation)
 		case *appsv1.DaemonSet:
-			redactPod(&o.Spec.Template.Spec)
 			delete(o.Spec.Template.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
 		if o, ok := object.(metav1.Object); ok {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,15 @@ import (
 // builtInProviders is the prefix of object stores that need no plugin image, and have no snapshotter.
 const builtInProviders = "cleat.dev/"
 
+// withoutEffect returns flags of Velero's client that have no effect, each with the reason.
+func withoutEffect() map[string]string {
+	const table = "the objects are printed as json or yaml, see --output"
+	return map[string]string{
+		"csi-snapshot-early-frequent-polling": "the server looks at new snapshots more often in any case",
+		"label-columns":                       table, "show-labels": table,
+	}
+}
+
 // The kinds of --rbac.
 const (
 	clusterAdmin   = "cluster-admin"
@@ -34,6 +44,7 @@ type flags struct {
 	form, chartDir                       string
 
 	o                            install.Options
+	registry                     command.Registry
 	provider, bucket, prefix     string
 	backupConfig, snapshotConfig map[string]string
 	secretFile, caFile           string
@@ -119,6 +130,7 @@ func (f *flags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.o.Image, "image", f.o.Image, "image of the server and of the node agents")
 	flags.StringSliceVar(&f.o.ImagePullSecrets, "image-pull-secrets", nil, "secrets with which images are pulled")
 	flags.StringSliceVar(&f.o.Plugins, "plugins", nil, "images of plugins")
+	f.registry.Add(flags, "each image that is installed, that of the server too,")
 	flags.StringVar(&f.provider, "provider", "", "object store plugin of the default location, such as cleat.dev/s3, "+
 		"which is built in, or aws")
 	flags.StringVar(&f.bucket, "bucket", "", "bucket of the default location")
@@ -139,6 +151,10 @@ func (f *flags) add(flags *pflag.FlagSet) {
 		"--rbac-namespaces need")
 	flags.StringSliceVar(&f.rbacNamespaces, "rbac-namespaces", nil,
 		"existing namespaces that a server with --rbac least may back up and restore")
+	flags.BoolVar(&f.o.AllVolumes, "rbac-all-volumes", false,
+		"with --rbac least, let the server and the node agents change the persistent volumes and the contents of CSI "+
+			"snapshots of all namespaces, for which Kubernetes has no narrower rights: for EnableCSI, and for labels and reclaim "+
+			"policies of restored volumes")
 	flags.StringVar(&f.o.ServiceAccountName, "service-account-name", "",
 		"existing service account of the server, with its rights; none is installed then")
 	flags.StringToStringVar(&f.o.ServiceAccountAnnotations, "sa-annotations", nil,
@@ -153,6 +169,13 @@ func (f *flags) add(flags *pflag.FlagSet) {
 		"cpu-request": "500m", "mem-request": "128Mi", "cpu-limit": "1000m", "mem-limit": "512Mi", // Velero's
 	})
 	f.nodeAgent.add(flags)
+	for name, why := range withoutEffect() {
+		flags.String(name, "", "has no effect: "+why)
+		flags.Lookup(name).Hidden = true
+		if name != "label-columns" {
+			flags.Lookup(name).NoOptDefVal = "true"
+		}
+	}
 	flags.BoolVar(&f.useConsole, "use-console", false,
 		"install the console too, which acts with the tokens of those who look")
 	flags.StringSliceVar(&f.console.Hosts, "console-hosts", nil,
@@ -174,7 +197,7 @@ func (f *flags) options(cmd *cobra.Command, a *command.App) (*install.Options, e
 	}
 	err = errors.Join(f.setServerArgs(cmd, a), f.setLocations(), f.setRBAC(), f.setPod(), f.setSecret())
 	var agentErr error
-	o.NodeAgent, agentErr = f.nodeAgent.options(a, f.server.UploaderType)
+	o.NodeAgent, agentErr = f.nodeAgent.options(a, o.Image, f.server.UploaderType)
 	if err = errors.Join(err, agentErr, f.setConsole()); err != nil {
 		return nil, err
 	}
@@ -182,6 +205,11 @@ func (f *flags) options(cmd *cobra.Command, a *command.App) (*install.Options, e
 		added := slices.DeleteFunc(slices.Clone(o.NodeAgent.Plugins),
 			func(image string) bool { return slices.Contains(o.Plugins, image) })
 		o.Plugins = append(o.Plugins, added...)
+	}
+	if !cmd.Flags().Changed("image") && !install.IsRelease(a.Version) {
+		fmt.Fprintf(a.Err, "This program (%s) is no release, so no image of it is published, and %s is that of the newest "+
+			"release. To run this one, build its images with \"make image\", load them into the nodes (bin/image/*.tar) or push "+
+			"them with \"make push REPOSITORY=...\", and name the server's with --image.\n", a.Version, o.Image)
 	}
 	if f.rbac == clusterAdmin && o.ServiceAccountName == "" && f.form == "" {
 		fmt.Fprintln(a.Err, "The server will be a cluster admin, as Velero is; --rbac least restricts it to some namespaces.")
@@ -198,6 +226,11 @@ func (f *flags) setServerArgs(cmd *cobra.Command, a *command.App) error {
 		f.o.ServerArgs = append(f.o.ServerArgs, argument(flag))
 	})
 	f.o.CSISnapshots = f.server.HasFeature(config.EnableCSI)
+	for _, name := range slices.Sorted(maps.Keys(withoutEffect())) {
+		if cmd.Flags().Changed(name) && cmd.Flags().Lookup(name).Value.String() != "false" {
+			fmt.Fprintf(a.Err, "Flag --%s has no effect: %s.\n", name, withoutEffect()[name])
+		}
+	}
 	for _, warning := range f.server.Warnings(cmd.Flags()) {
 		fmt.Fprintf(a.Err, "The server will warn: %s.\n", warning)
 	}
@@ -257,8 +290,13 @@ func (f *flags) setRBAC() error {
 		return errors.New("--rbac least is for the service account that is installed: leave out --service-account-name")
 	case f.rbac == leastPrivilege && len(f.rbacNamespaces) == 0:
 		return errors.New("--rbac least needs the namespaces that the server may back up and restore, in --rbac-namespaces")
-	case f.rbac == clusterAdmin && len(f.rbacNamespaces) > 0:
-		return errors.New("--rbac-namespaces needs --rbac least")
+	case f.rbac == clusterAdmin && (len(f.rbacNamespaces) > 0 || f.o.AllVolumes):
+		return errors.New("--rbac-namespaces and --rbac-all-volumes need --rbac least")
+	case f.rbac == leastPrivilege && f.o.CSISnapshots && !f.o.AllVolumes:
+		return errors.New("--rbac least with --features EnableCSI needs rights to create, change and delete the contents " +
+			"of CSI snapshots, and to change persistent volumes, of all namespaces, because Kubernetes has no narrower ones: " +
+			"grant them with --rbac-all-volumes if all tenants of the cluster trust this server with their volumes, or leave " +
+			"out EnableCSI and back up volumes from the file system, with --use-node-agent")
 	}
 	if slices.Contains(f.rbacNamespaces, f.o.Namespace) {
 		return fmt.Errorf("--rbac-namespaces: %s is the namespace of the server, whose credentials a backup would hold",

@@ -57,6 +57,18 @@ func (f *flags) run(cmd *cobra.Command, a *command.App) error {
 	if err != nil {
 		return err
 	}
+	images := []*string{&options.Image}
+	for i := range options.Plugins {
+		images = append(images, &options.Plugins[i])
+	}
+	if options.NodeAgent != nil {
+		for i := range options.NodeAgent.Plugins {
+			images = append(images, &options.NodeAgent.Plugins[i])
+		}
+	}
+	if err := f.registry.Pin(cmd.Context(), a, images...); err != nil {
+		return err
+	}
 	if f.form != "" {
 		objects, err := install.Objects(options)
 		if err != nil {
@@ -106,8 +118,12 @@ func (f *flags) installDefinitions(ctx context.Context, a *command.App) error {
 
 // writeChart writes the Helm chart, whose values replace the other flags.
 func (f *flags) writeChart(a *command.App) error {
+	if len(f.registry.Keys) > 0 {
+		return errors.New("--key: the images of a chart are those of its values, so they cannot be verified now; leave out " +
+			"--helm or --key")
+	}
 	f.nodeAgent.use = true
-	agent, err := f.nodeAgent.options(a, f.server.UploaderType)
+	agent, err := f.nodeAgent.options(a, f.o.Image, f.server.UploaderType)
 	if err := errors.Join(err, f.setPod()); err != nil {
 		return err
 	}

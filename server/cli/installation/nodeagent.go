@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -48,7 +49,8 @@ func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 	own := f.installed
 	own.StringSliceVar(&f.o.Plugins, "node-agent-plugins", f.o.Plugins,
 		"images of the plugins of node agents: data movers, which the server gets too, because it removes what they have "+
-			"stored; --uploader-type=restic adds that for restic to the default")
+			"stored; --uploader-type=restic adds that for restic to the default; with an --image REGISTRY/cleat:TAG, the default "+
+			"is the image beside it, REGISTRY/cleat-kopia:TAG")
 	own.BoolVar(&f.o.Privileged, "privileged-node-agent", false,
 		"run node agents privileged: for volumes that are block devices, and where SELinux keeps them from the volumes of "+
 			"others")
@@ -63,9 +65,9 @@ func (f *nodeAgentFlags) add(flags *pflag.FlagSet) {
 	flags.AddFlagSet(f.own)
 }
 
-// options returns the options of the node agents, nil for none. uploader is the engine with which the server stores
-// volumes. The error lists all mistakes.
-func (f *nodeAgentFlags) options(a *command.App, uploader string) (*install.NodeAgent, error) {
+// options returns the options of the node agents, nil for none. image is that of the server, and uploader the engine with
+// which it stores volumes. The error lists all mistakes.
+func (f *nodeAgentFlags) options(a *command.App, image, uploader string) (*install.NodeAgent, error) {
 	var err error
 	if f.windows {
 		err = errors.New("--use-node-agent-windows: the node agent runs on Linux only; volumes of Windows nodes can be " +
@@ -88,8 +90,12 @@ func (f *nodeAgentFlags) options(a *command.App, uploader string) (*install.Node
 	if !path.IsAbs(f.o.KubeletRoot) {
 		err = errors.Join(err, fmt.Errorf("--kubelet-root-dir %q: want an absolute path", f.o.KubeletRoot))
 	}
-	if uploader == string(velerov1.RepositoryTypeRestic) && !f.installed.Changed("node-agent-plugins") {
-		f.o.Plugins = append(f.o.Plugins, install.ImageOf(install.ResticMoverImage, a.Version))
+	if !f.installed.Changed("node-agent-plugins") {
+		f.o.Plugins = []string{cmp.Or(install.Beside(image, install.KopiaMoverImage), f.o.Plugins[0])}
+		if uploader == string(velerov1.RepositoryTypeRestic) {
+			f.o.Plugins = append(f.o.Plugins, cmp.Or(install.Beside(image, install.ResticMoverImage),
+				install.ImageOf(install.ResticMoverImage, a.Version)))
+		}
 	}
 	if len(f.o.Plugins) == 0 {
 		fmt.Fprintln(a.Err, "The node agents have no data mover, so they move nothing; --node-agent-plugins names the "+

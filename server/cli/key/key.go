@@ -1,6 +1,7 @@
 package key
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +24,8 @@ import (
 
 // NewCommand returns the command "key".
 func NewCommand(a *command.App) *cobra.Command {
-	return command.NewParent("key", "Work with the keys that sign backups", newCreateCommand(a), newShowCommand(a))
+	return command.NewParent("key", "Work with the keys that sign backups and releases", newCreateCommand(a),
+		newShowCommand(a), newVerifyCommand(a))
 }
 
 func newCreateCommand(a *command.App) *cobra.Command {
@@ -137,7 +139,10 @@ func newShowCommand(a *command.App) *cobra.Command {
 			if len(args) == 1 {
 				keys, err = ofFile(args[0])
 			} else {
-				keys, err = ofServer(cmd, a, timeout)
+				var cluster *command.Cluster
+				if cluster, err = a.Cluster.Connect(); err == nil {
+					keys, err = ofServer(cmd.Context(), cluster, timeout)
+				}
 			}
 			if err != nil {
 				return err
@@ -170,13 +175,24 @@ func ofFile(path string) ([]serverreport.Key, error) {
 	return []serverreport.Key{{ID: public.ID, PEM: string(public.PEM)}}, nil
 }
 
-// ofServer asks the server for its keys.
-func ofServer(cmd *cobra.Command, a *command.App, timeout time.Duration) ([]serverreport.Key, error) {
-	cluster, err := a.Cluster.Connect()
-	if err != nil {
-		return nil, err
+// Accepted asks the server for the keys whose signatures it accepts.
+func Accepted(ctx context.Context, cluster *command.Cluster, timeout time.Duration) (ring trust.Ring, err error) {
+	keys, err := ofServer(ctx, cluster, timeout)
+	for _, k := range keys {
+		accepted := trust.Accepted{Name: k.Name, Own: k.Signs, NotAfter: k.NotAfter}
+		if k.Problem != "" {
+			accepted.Problem = errors.New(k.Problem)
+		} else {
+			accepted.PublicKey, accepted.Problem = trust.ParsePublicKey([]byte(k.PEM))
+		}
+		ring = append(ring, accepted)
 	}
-	answer, err := cluster.ServerStatus(cmd.Context(), timeout, nil)
+	return ring, err
+}
+
+// ofServer asks the server for its keys.
+func ofServer(ctx context.Context, cluster *command.Cluster, timeout time.Duration) ([]serverreport.Key, error) {
+	answer, err := cluster.ServerStatus(ctx, timeout, nil)
 	if err != nil {
 		return nil, err
 	}

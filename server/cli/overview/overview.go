@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugin"
 	"github.com/cleat-dev/cleat/server/cli/queue"
@@ -81,6 +82,14 @@ func compose(
 	}
 	of.Schedules, of.Locations = pointers(schedules.Items), pointers(locations.Items)
 	doc := status.NewOverview(of, now)
+	if of.MovesData(now) {
+		var agents corev1.PodList
+		listed := cluster.List(ctx, &agents, client.InNamespace(cluster.Namespace),
+			client.MatchingLabels{nodeagents.RoleLabel: nodeagents.Role})
+		if err = errors.Join(err, listed); listed == nil {
+			doc.AddAgents(agents.Items)
+		}
+	}
 	if err != nil {
 		doc.Problems = append(doc.Problems, err.Error())
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
@@ -21,14 +20,15 @@ import (
 )
 
 func newAddCommand(a *command.App) *cobra.Command {
-	add := adding{app: a, pull: string(corev1.PullIfNotPresent), silence: time.Minute}
+	add := adding{app: a, pull: string(corev1.PullIfNotPresent)}
 	var confirm bool
 	cmd := &cobra.Command{
 		Use:   "add IMAGE",
 		Short: "Add the plugins of a container image",
 		Long: "Add an image to the Deployment of the server, as an init container that copies its plugin files, as Velero " +
 			"does. The server's pod\n" +
-			"starts anew.\n\n" +
+			"starts anew. With --key, the signature of the image is verified before that, and the Deployment names it by its " +
+			"digest.\n\n" +
 			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, " +
 			"compares them with the lock of\n" +
 			"the directory, checks that they work on this machine, and moves them into the directory. A running server " +
@@ -37,6 +37,7 @@ func newAddCommand(a *command.App) *cobra.Command {
 			"of an OCI layout or of a\n" +
 			"tarball.",
 		Example: `  cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --confirm
+  cleat plugin add registry.example.io/mover:v1 --key cosign.pub --confirm
   cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins
   cleat plugin add registry.example.io/mover@sha256:... --plugin-dir ./plugins --key cosign.pub
   cleat plugin add ./mover.tar --plugin-dir ./plugins --lock`,
@@ -48,8 +49,8 @@ func newAddCommand(a *command.App) *cobra.Command {
 			if add.directory.Path != "" {
 				return add.toDirectory(cmd.Context(), args[0])
 			}
-			if add.key != "" || add.updateLock || add.plainHTTP {
-				return errors.New("--key, --lock and --plain-http are for a directory: use them with --plugin-dir")
+			if add.updateLock {
+				return errors.New("--lock is for a directory: use it with --plugin-dir")
 			}
 			return add.toCluster(cmd.Context(), args[0], confirm)
 		},
@@ -59,12 +60,8 @@ func newAddCommand(a *command.App) *cobra.Command {
 		"the cluster")
 	flags.StringVar(&add.pull, "image-pull-policy", add.pull, "when a node pulls the image: Always, IfNotPresent or Never")
 	flags.BoolVar(&confirm, "confirm", false, "do not ask before the server's pod starts anew")
-	flags.StringVar(&add.key, "key", "", "public key with which cosign verifies the image; an image without a valid "+
-		"signature is refused")
+	add.registry.Add(flags, "the image")
 	flags.BoolVar(&add.updateLock, "lock", false, "write the files into "+pluginlock.FileName+" as well, if there is one")
-	flags.BoolVar(&add.plainHTTP, "plain-http", false,
-		"allow the registry to be asked without TLS; one on this machine may be anyway")
-	flags.DurationVar(&add.silence, "registry-timeout", add.silence, "how long a registry may send nothing")
 	return cmd
 }
 
@@ -72,10 +69,9 @@ func newAddCommand(a *command.App) *cobra.Command {
 type adding struct {
 	app        *command.App
 	directory  plugindir.Flags
-	pull, key  string
+	registry   command.Registry
+	pull       string
 	updateLock bool
-	plainHTTP  bool
-	silence    time.Duration
 }
 
 // toCluster adds an image to the Deployment of the server.
@@ -85,6 +81,9 @@ func (c *adding) toCluster(ctx context.Context, image string, confirmed bool) er
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:
 		return fmt.Errorf("--image-pull-policy %q: want Always, IfNotPresent or Never", c.pull)
+	}
+	if err := c.registry.Pin(ctx, c.app, &image); err != nil {
+		return err
 	}
 	if !confirmed {
 		if err := c.app.Confirm("The server's pod will start anew, and take up what runs. Add the plugins?"); err != nil {
@@ -105,16 +104,14 @@ func (c *adding) toCluster(ctx context.Context, image string, confirmed bool) er
 
 // toDirectory takes the plugin files out of an image into a directory.
 func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
-	resolver := pluginimage.Resolver{
-		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence),
-		PlainHTTP: c.plainHTTP,
-	}
+	resolver := c.registry.Resolver()
+	resolver.Platform = v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
 	image, err := resolver.Resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if c.key != "" {
-		if err := image.Verify(c.key); err != nil {
+	if len(c.registry.Keys) > 0 {
+		if err := image.Verify(c.registry.Keys...); err != nil {
 			return err
 		}
 	} else if image.ByTag {

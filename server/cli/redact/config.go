@@ -23,7 +23,7 @@ func config(value, rule, rules any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, one := range v {
-			if secret.MatchString(key) && key != "secretName" {
+			if isSecret(key) {
 				out[key] = hide(one)
 				continue
 			}
@@ -33,11 +33,16 @@ func config(value, rule, rules any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, element := range v {
-			out[i] = config(element, memberOf(resolve(rule, rules, 0), "items"), rules)
+			of := memberOf(resolve(rule, rules, 0), "items")
+			if text, ok := element.(string); ok && !marked(of, rules, 0) {
+				out[i] = argument(v[:i], text)
+				continue
+			}
+			out[i] = config(element, of, rules)
 		}
 		return out
 	case string:
-		return Text(v)
+		return document(v)
 	default:
 		return value
 	}

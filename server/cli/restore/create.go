@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
+	"github.com/cleat-dev/cleat/server/internal/control/restores"
+	"github.com/cleat-dev/cleat/server/internal/control/run"
 )
 
 // createFlags are the flags of "restore create".
@@ -42,10 +45,16 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 	if err := c.checkSource(ctx, cluster, restore); err != nil {
 		return err
 	}
+	if problems := restores.CheckSpec(&restore.Spec); len(problems) > 0 {
+		return errors.New(strings.Join(problems, "; "))
+	}
 	if c.dryRun.On {
 		return c.dryRun.Restore(ctx, a, cluster, restore, c.Form())
 	}
 	if printed, err := c.Print(a.Out, restore); printed {
+		return err
+	}
+	if err := c.CheckObjects(ctx, cluster); err != nil {
 		return err
 	}
 	return runs.Create(ctx, a, cluster, runs.Restore(restore), c.wait, "choose another name")
@@ -58,6 +67,9 @@ func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster,
 		var b velerov1.Backup
 		if err := cluster.Get(ctx, cluster.Key(name), &b); err != nil {
 			return fmt.Errorf("--from-backup: %w", err)
+		}
+		if phase := run.SettledPhase(&b); phase != "" && !phase.Restorable() {
+			return fmt.Errorf("--from-backup: backup %s is %s, want Completed or PartiallyFailed", name, phase)
 		}
 		return nil
 	}

@@ -2,6 +2,8 @@ package restore
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/spec/modifiers"
+	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
 // NewFlags are the flags that describe a new restore.
@@ -23,7 +27,7 @@ type NewFlags struct {
 	parallelFiles                  int
 	itemOperationsTimeout          time.Duration
 	allowPartial                   bool
-	owners                         bool
+	owners, skipModifiers          bool
 	finalizers                     *bool
 }
 
@@ -60,6 +64,8 @@ func (c *NewFlags) AddTo(f *pflag.FlagSet) {
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0,
 		"how long asynchronous operations of plugins may take")
 	command.AddOnce(f, &c.modifiers, "resource-modifier-configmap", "ConfigMap with resource modifiers", oneConfigMap)
+	f.BoolVar(&c.skipModifiers, "skip-default-resource-modifier", false,
+		"do without the resource modifiers that the server has for restores that name none")
 	command.AddOnce(f, &c.policy, "resource-policies-configmap", "ConfigMap with filters per namespace and kind",
 		oneConfigMap)
 	command.AddOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
@@ -90,8 +96,15 @@ func (c *NewFlags) New(namespace, name string) (*velerov1.Restore, error) {
 	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.Parse(); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(command.CheckNotNegative("item-operation-timeout", c.itemOperationsTimeout),
+		command.CheckNotNegative("parallel-files-download", c.parallelFiles)); err != nil {
+		return nil, err
+	}
 	spec.ItemOperationTimeout.Duration = c.itemOperationsTimeout
 	spec.ExistingResourcePolicy = velerov1.PolicyType(c.existing)
+	if c.skipModifiers {
+		spec.SkipDefaultResourceModifier = &c.skipModifiers
+	}
 	if len(c.statusIncludes)+len(c.statusExcludes) > 0 {
 		spec.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: c.statusIncludes,
 			ExcludedResources: c.statusExcludes}
@@ -107,4 +120,11 @@ func (c *NewFlags) New(namespace, name string) (*velerov1.Restore, error) {
 			ParallelFilesDownload: c.parallelFiles}
 	}
 	return restore, nil
+}
+
+// CheckObjects returns an error if flags name ConfigMaps that do not exist, or that the server would refuse.
+func (c *NewFlags) CheckObjects(ctx context.Context, cluster *command.Cluster) error {
+	return errors.Join(
+		command.CheckConfigMap(ctx, cluster, "resource-modifier-configmap", c.modifiers, modifiers.Parse),
+		command.CheckConfigMap(ctx, cluster, "resource-policies-configmap", c.policy, resourcepolicy.ParseForRestore))
 }

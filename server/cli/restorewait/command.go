@@ -1,7 +1,8 @@
 // Package restorewait has the program of the init container in which a restored pod waits for the data of its volumes.
 // In the image it is called /velero-restore-helper, as in Velero's.
 //
-// It imports package signal. It has no access to the cluster: its input is in the volumes.
+// It imports package signal. It has no access to the cluster: its input is in directories that agents mark. It leaves
+// the marks where they are, so that a pod that starts again, as after a restart of its node, does not wait again.
 package restorewait
 
 import (
@@ -29,17 +30,19 @@ const (
 
 // NewCommand returns the command.
 func NewCommand(a *command.App) *cobra.Command {
-	root := "/restores"
+	root, volumes := "/restores", "/restored"
 	cmd := &cobra.Command{
 		Use: Name + " RESTORE-UID", Args: cobra.ExactArgs(1), Hidden: true,
-		Short: "Wait until a restore has the data of the volumes restored that are mounted below /restores",
-		RunE:  func(c *cobra.Command, args []string) error { return wait(c.Context(), a, root, args[0]) },
+		Short: "Wait until a restore has restored the data of the volumes of a pod",
+		RunE:  func(c *cobra.Command, args []string) error { return wait(c.Context(), a, root, volumes, args[0]) },
 	}
-	cmd.Flags().StringVar(&root, "volumes", root, "directory with a directory for each volume")
+	cmd.Flags().StringVar(&root, "signals", root, "directory with a directory for each volume that an agent marks")
+	cmd.Flags().StringVar(&volumes, "volumes", volumes,
+		"directory with a directory for each volume that an agent of Velero marks")
 	return cmd
 }
 
-func wait(ctx context.Context, a *command.App, root, restore string) error {
+func wait(ctx context.Context, a *command.App, root, volumes, restore string) error {
 	limit := defaultLimit
 	if text := os.Getenv(limitVariable); text != "" {
 		var err error
@@ -51,12 +54,9 @@ func wait(ctx context.Context, a *command.App, root, restore string) error {
 		fmt.Errorf("the data was not restored within %s; see cleat restore describe and the node agents' logs", limit))
 	defer cancel()
 	tell := func(text string) { _, _ = fmt.Fprintln(a.Out, text) }
-	if err := signal.Wait(ctx, root, restore, tell); err != nil {
+	if err := signal.Wait(ctx, root, volumes, restore, tell); err != nil {
 		return err
 	}
 	tell("the data of all volumes is restored")
-	if err := signal.Clean(root); err != nil { // useless files must not keep the pod from running
-		tell(fmt.Sprintf("could not remove all directories .velero from the volumes: %v", err))
-	}
 	return nil
 }

@@ -1,12 +1,12 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +18,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/foreign"
 )
 
 // Downloads fetches files of backups and restores from object storage, from URLs that the server makes.
@@ -25,10 +27,17 @@ type Downloads struct {
 	timeout  time.Duration // for the server to make the URL
 	insecure bool
 	caFile   string
+	most     int64 // bytes of a file that is decoded as a whole; 0 for as many as the server decodes
 }
 
-// NewDownloads returns downloads without flags. timeout is how long to wait for the server to make a URL.
-func NewDownloads(timeout time.Duration) *Downloads { return &Downloads{timeout: timeout} }
+// mostInPage is what a page of the console decodes of a file, in bytes. It shows the files of many backups at once, and
+// whoever writes to the bucket may have made them.
+const mostInPage = 64 << 20
+
+// NewDownloads returns downloads for pages of the console. timeout is how long to wait for the server to make a URL.
+func NewDownloads(timeout time.Duration) *Downloads {
+	return &Downloads{timeout: timeout, most: mostInPage}
+}
 
 // Timeout returns how long to wait for an answer of the server.
 func (d *Downloads) Timeout() time.Duration { return d.timeout }
@@ -133,7 +142,7 @@ func fetch[T any](
 
 // fetchTarget is fetch for a target.
 func fetchTarget[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, target Target) (T, error) {
-	var value, none T
+	var none T
 	body, err := d.OpenTarget(ctx, cluster, target)
 	if errors.Is(err, ErrNoFile) {
 		return none, nil
@@ -141,9 +150,31 @@ func fetchTarget[T any](ctx context.Context, d *Downloads, cluster *command.Clus
 	if err != nil {
 		return none, err
 	}
-	err = json.NewDecoder(body).Decode(&value)
+	value, err := decode[T](body, d.limitsOf(target.Kind))
 	if err := cmp.Or(err, body.Close()); err != nil {
 		return none, fmt.Errorf("read %s: %w", target, err)
+	}
+	return value, nil
+}
+
+// limitsOf bounds a file that is decoded as a whole.
+func (d *Downloads) limitsOf(kind velerov1.DownloadTargetKind) foreign.Limits {
+	limits := store.LimitsOf(kind)
+	if d.most > 0 {
+		limits.Bytes = min(limits.Bytes, d.most)
+	}
+	return limits
+}
+
+// decode decodes a file. Go writes null for a list or a map without elements.
+func decode[T any](file io.Reader, limits foreign.Limits) (T, error) {
+	var value, none T
+	text, err := io.ReadAll(io.LimitReader(file, limits.Bytes+1))
+	if err != nil || string(bytes.TrimSpace(text)) == "null" {
+		return none, err
+	}
+	if err := foreign.Unmarshal(text, &value, limits); err != nil {
+		return none, err
 	}
 	return value, nil
 }

@@ -356,7 +356,7 @@ func AcceptedDryRun(ctx context.Context, cluster *command.Cluster, name, dryRun 
 	b.Namespace, b.Name, b.Labels = done.Namespace, name, maps.Clone(done.Labels)
 	b.Annotations = maps.Clone(done.Annotations)
 	for _, own := range []string{velerov1.DryRunAnnotation, velerov1.DryRunKeepAnnotation, velerov1.AttemptAnnotation,
-		run.ClaimAnnotation} {
+		run.ClaimAnnotation, run.TimesAnnotation} {
 		delete(b.Annotations, own)
 	}
 	b.Annotations[velerov1.AcceptAnnotation] = dryRun + "/" + string(done.UID)

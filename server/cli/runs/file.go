@@ -29,6 +29,9 @@ var ErrNoFile = errors.New("file not found")
 // urlPoll is the time between two looks for the URL.
 const urlPoll = 50 * time.Millisecond
 
+// mostCopied is the size up to which a file is kept on this machine, in bytes.
+const mostCopied = 2 << 30
+
 // Target names a file of a backup or restore.
 type Target struct {
 	Kind     velerov1.DownloadTargetKind
@@ -241,7 +244,11 @@ func (f *File) copy(response *http.Response) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(whole, response.Body); err != nil {
+	n, err := io.Copy(whole, io.LimitReader(response.Body, mostCopied+1))
+	if err == nil && n > mostCopied {
+		err = fmt.Errorf("it has more than %d bytes", int64(mostCopied))
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("download %s: %w", f.target, err), whole.Close())
 	}
 	f.whole = whole

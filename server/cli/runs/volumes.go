@@ -3,10 +3,8 @@ package runs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -57,25 +55,9 @@ func (d *Downloads) volumeInfos(
 	if err != nil {
 		return nil, err
 	}
-	infos, err = decodeVolumes(body)
-	return infos, cmp.Or(err, body.Close())
-}
-
-// mostOfVolumes bounds a file about volumes, in bytes: a hundred thousand volumes have less.
-const mostOfVolumes = 64 << 20
-
-// decodeVolumes decodes a file about volumes, which whoever writes to the bucket may have made.
-func decodeVolumes(file io.Reader) ([]volumes.VolumeInfo, error) {
-	text, err := io.ReadAll(io.LimitReader(file, mostOfVolumes+1))
-	if err != nil {
+	infos, err = decode[[]volumes.VolumeInfo](body, d.limitsOf(velerov1.DownloadTargetKindBackupVolumeInfos))
+	if err := cmp.Or(err, body.Close()); err != nil {
 		return nil, fmt.Errorf("read its file about volumes: %w", err)
-	}
-	if len(text) > mostOfVolumes {
-		return nil, fmt.Errorf("its file about volumes has more than %d bytes", mostOfVolumes)
-	}
-	var infos []volumes.VolumeInfo
-	if err := json.Unmarshal(text, &infos); err != nil {
-		return nil, fmt.Errorf("decode its file about volumes: %w", err)
 	}
 	return infos, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/internal/control/schedules"
+	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
 // createFlags are the flags of "schedule create".
@@ -27,8 +30,17 @@ func (c *createFlags) run(ctx context.Context, a *command.App) error {
 	if c.schedule.Schedule == "" {
 		return errors.New("say when to back up: --schedule \"0 3 * * *\"")
 	}
+	if _, err := timetable.Parse(c.schedule.Schedule, time.Now()); err != nil {
+		return &command.FlagError{Flag: "schedule", Err: err}
+	}
+	if err := schedules.CheckName(c.name); err != nil {
+		return err
+	}
 	template, err := c.Build()
 	if err != nil {
+		return err
+	}
+	if err := c.CheckSpec(); err != nil {
 		return err
 	}
 	cluster, err := a.Cluster.Connect()
@@ -44,6 +56,9 @@ func (c *createFlags) run(ctx context.Context, a *command.App) error {
 	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner,
 		c.skipAtOnce
 	if printed, err := c.Print(a.Out, schedule); printed {
+		return err
+	}
+	if err := c.CheckObjects(ctx, cluster); err != nil {
 		return err
 	}
 	err = cluster.Create(ctx, schedule)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
@@ -120,6 +121,26 @@ func NewOverview(of OverviewOf, now time.Time) *Overview {
 		}
 	}
 	return doc
+}
+
+// MovesData reports whether schedules, or the last backups, have node agents move the data of CSI snapshots.
+func (of *OverviewOf) MovesData(now time.Time) bool {
+	moves := func(spec *velerov1.BackupSpec) bool {
+		return spec.SnapshotMoveData != nil && *spec.SnapshotMoveData &&
+			velerov1.IsBuiltInMover(velerov1.DataMoverFor(spec.DataMover, velerov1.RepositoryTypeKopia))
+	}
+	return slices.ContainsFunc(of.Schedules, func(s *velerov1.Schedule) bool {
+		return !s.Spec.Paused && moves(&s.Spec.Template)
+	}) || slices.ContainsFunc(of.Backups, func(b *velerov1.Backup) bool {
+		return now.Sub(b.CreationTimestamp.Time) < of.Since && moves(&b.Spec)
+	})
+}
+
+// AddAgents adds that no node agent is at work although backups need them. agents are their pods.
+func (o *Overview) AddAgents(agents []corev1.Pod) {
+	if why, _ := nodeagents.NotAtWork(agents, o.Namespace); why != "" {
+		o.Trouble = append(o.Trouble, "The data of snapshots is not moved: "+why)
+	}
 }
 
 // completed returns the Completed backups, the last one first.

@@ -23,7 +23,7 @@ type PodVolume struct {
 	Progress velerov1.LoadProgress `json:"progress"`
 	// Incremental is how many bytes of a backup are new.
 	Incremental int64 `json:"incrementalBytes,omitempty"`
-	// Message is the reason why the load waits, or why it has failed.
+	// Message is the reason why the load waits, or why it has failed, or what it could not keep of the volume.
 	Message string       `json:"message,omitempty"`
 	UID     types.UID    `json:"uid,omitempty"` // of the load
 	Started *metav1.Time `json:"started,omitempty"`
@@ -73,12 +73,20 @@ func (v *PodVolume) text() string {
 	case v.Phase == velerov1.LoadPhaseInProgress && p.TotalBytes > 0:
 		return fmt.Sprintf("%s (%.2f%%%s)", v.Volume, float64(p.BytesDone)/float64(p.TotalBytes)*100, pace)
 	case v.Phase == velerov1.LoadPhaseCompleted && v.Incremental > 0:
-		return fmt.Sprintf("%s (size: %d, incremental size: %d)", v.Volume, p.TotalBytes, v.Incremental)
+		return fmt.Sprintf("%s (size: %d, incremental size: %d%s)", v.Volume, p.TotalBytes, v.Incremental, v.lost())
 	case v.Phase == velerov1.LoadPhaseCompleted && p.TotalBytes > 0:
-		return fmt.Sprintf("%s (size: %d)", v.Volume, p.TotalBytes)
+		return fmt.Sprintf("%s (size: %d%s)", v.Volume, p.TotalBytes, v.lost())
 	default:
 		return v.Volume
 	}
+}
+
+// lost returns what could not be kept of a volume that was moved, after a semicolon; "" if everything was.
+func (v *PodVolume) lost() string {
+	if v.Message == "" {
+		return ""
+	}
+	return "; " + strings.ReplaceAll(v.Message, "\n", "; ")
 }
 
 // waits reports whether the load has not started.
@@ -184,9 +192,6 @@ func LoadTable(pods []PodVolume, movements []Movement) layout.Table {
 		why := v.Message
 		if v.Phase == velerov1.LoadPhasePrepared && why == "" {
 			why = movesAtOnce
-		}
-		if v.Phase == velerov1.LoadPhaseCompleted {
-			why = ""
 		}
 		t.Rows = append(t.Rows, []string{layout.OneLine(v.Volume), layout.OneLine(v.Pod), PhaseOrNew(string(v.Phase)),
 			amount(v.Progress.BytesDone, v.Progress.TotalBytes, "bytes"), rate, left, layout.OneLine(moverOr(v.Uploader)),

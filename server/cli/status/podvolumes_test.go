@@ -18,7 +18,7 @@ func TestPodVolumesSayWhatTheyWaitFor(t *testing.T) {
 		{Message: "2 loads are being prepared"},
 		{Phase: velerov1.LoadPhaseFailed, Message: "the volume is gone"},
 		{Phase: velerov1.LoadPhaseCompleted, Progress: velerov1.LoadProgress{TotalBytes: 7, BytesDone: 7},
-			Message: "of no interest"},
+			Message: "1 FIFOs\n2 links"},
 	} {
 		loads[i].Spec.Volume, loads[i].Status.LoadStatus = "data", status
 	}
@@ -26,7 +26,8 @@ func TestPodVolumesSayWhatTheyWaitFor(t *testing.T) {
 	for _, volume := range PodVolumesOfBackup(loads) {
 		texts = append(texts, volume.text())
 	}
-	require.Equal(t, []string{"data (waits: 2 loads are being prepared)", "data (the volume is gone)", "data (size: 7)"},
+	require.Equal(t, []string{"data (waits: 2 loads are being prepared)", "data (the volume is gone)",
+		"data (size: 7; 1 FIFOs; 2 links)"},
 		texts)
 }
 

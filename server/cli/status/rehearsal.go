@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -127,7 +128,7 @@ func PrintRehearsal(w io.Writer, r *rehearsal.Report) error {
 	d := layout.NewDescription(w)
 	d.Pairs(
 		[2]string{"Backup", r.Backup}, [2]string{"Rehearsal", r.ID}, [2]string{"Result", string(r.Result)},
-		[2]string{"Summary", layout.OneLine(r.Text)},
+		[2]string{"Proved by", cmp.Or(r.Proof, "nothing")}, [2]string{"Summary", layout.OneLine(r.Text)},
 		[2]string{"Began", layout.FormatTime(&metav1.Time{Time: r.Began})},
 		[2]string{"Ended", layout.FormatTime(&metav1.Time{Time: r.Ended})},
 	)

@@ -7,18 +7,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cleat-dev/cleat/server/internal/setup/takeover"
-	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
-// ServerFlags returns the flags of a server and the options that they set.
-type ServerFlags func() (*pflag.FlagSet, *config.Options)
+// Program is a program of cleat that runs in place of one of Velero.
+type Program struct {
+	Flags    *pflag.FlagSet
+	Complete func() error    // validates the values of the flags
+	Warnings func() []string // on flags that have no effect
+	Check    takeover.Check
+}
 
-// arguments returns a function that reads the arguments of a Velero server as cleat's server would.
-func arguments(server ServerFlags) func(args []string) takeover.Parsed {
+// arguments returns a function that reads the arguments of a program of Velero as one of cleat would.
+func arguments(of func() Program) func(args []string) takeover.Parsed {
 	return func(args []string) (p takeover.Parsed) {
 		for p.Kept = append([]string(nil), args...); ; {
-			flags, options := server()
-			err := flags.Parse(p.Kept)
+			program := of()
+			err := program.Flags.Parse(p.Kept)
 			var unknown *pflag.NotExistError
 			if errors.As(err, &unknown) {
 				i := indexOf(p.Kept, unknown)
@@ -29,7 +33,7 @@ func arguments(server ServerFlags) func(args []string) takeover.Parsed {
 				}
 			}
 			if p.Err = err; err == nil {
-				p.Warnings, p.Err = options.Warnings(flags), options.Complete()
+				p.Warnings, p.Err, p.Check = program.Warnings(), program.Complete(), program.Check
 			}
 			return p
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // NewCommand returns the command "takeover".
-func NewCommand(a *command.App, server, agent ServerFlags) *cobra.Command {
+func NewCommand(a *command.App, server, agent func() Program) *cobra.Command {
 	c := takeovers{app: a, server: server, agent: agent}
 	cmd := &cobra.Command{
 		Use:   "takeover",
@@ -35,29 +35,47 @@ func NewCommand(a *command.App, server, agent ServerFlags) *cobra.Command {
 // takeovers is shared by the commands.
 type takeovers struct {
 	app           *command.App
-	server, agent ServerFlags
+	server, agent func() Program
 	image         string
+	registry      command.Registry
 	movers        []string
 	privileged    bool
 	timeout       time.Duration
 	loadTimeout   time.Duration
+	readyTimeout  time.Duration
 	force         bool
 	wait          bool
 }
 
-func (c *takeovers) connect() (*takeover.Takeover, *command.Cluster, error) {
+func (c *takeovers) connect(ctx context.Context) (*takeover.Takeover, *command.Cluster, error) {
+	kopia, restic := install.ImageOf(install.KopiaMoverImage, c.app.Version), install.ImageOf(install.ResticMoverImage,
+		c.app.Version)
+	images := []*string{&c.image}
+	for i := range c.movers {
+		images = append(images, &c.movers[i])
+	}
+	if len(c.movers) == 0 {
+		images = append(images, &kopia, &restic)
+	}
+	if err := c.registry.Pin(ctx, c.app, images...); err != nil {
+		return nil, nil, err
+	}
 	cluster, err := c.app.Cluster.Connect()
 	if err != nil {
 		return nil, nil, err
+	}
+	if !c.wait {
+		c.readyTimeout = 0
 	}
 	return &takeover.Takeover{
 		Client: cluster, Namespace: cluster.Namespace, Image: c.image, Lease: app.LeaseName, Arguments: arguments(c.server),
 		AgentArguments: arguments(c.agent), LoadTimeout: c.loadTimeout, Movers: c.movers, Privileged: c.privileged,
 		MoverOf: map[velerov1.RepositoryType]string{
-			velerov1.RepositoryTypeKopia:  install.ImageOf(install.KopiaMoverImage, c.app.Version),
-			velerov1.RepositoryTypeRestic: install.ImageOf(install.ResticMoverImage, c.app.Version),
+			velerov1.RepositoryTypeKopia: kopia, velerov1.RepositoryTypeRestic: restic,
 		},
-		Report: func(name, action string) { fmt.Fprintf(c.app.Out, "%s %s\n", name, action) },
+		Report:       func(name, action string) { fmt.Fprintf(c.app.Out, "%s %s\n", name, action) },
+		CheckVolumes: app.CheckVolumes, ReadyTimeout: c.readyTimeout,
+		Waiting: func(what, why string) { fmt.Fprintf(c.app.Err, "Waiting for %s: %s.\n", what, why) },
 	}, cluster, nil
 }
 
@@ -70,7 +88,7 @@ func newCheck(c takeovers) *cobra.Command {
 			"the server for its version and plugins. It fails if something would be missed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, cluster, err := c.connect()
+			t, cluster, err := c.connect(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -85,23 +103,28 @@ func newStart(c takeovers) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Stop Velero and run cleat in its place",
-		Long: "Check as \"takeover check\" does, let Velero's node agents end what they move, stop Velero, wait until " +
-			"none of its pods is left, and run\n" +
-			"cleat in its place. The command may be run again if it was interrupted.",
+		Long: "Check as \"takeover check\" does, start cleat beside Velero, where it stands by, and wait until it is " +
+			"ready; then let Velero's node\n" +
+			"agents end what they move, stop Velero, wait until none of its pods is left, and let cleat work in its place. If " +
+			"cleat is not ready\nin time, it is removed, and Velero stays as it was. The command may be run again if it was " +
+			"interrupted.",
 		Example: "  cleat takeover check\n  cleat takeover start\n  cleat takeover back",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.start(cmd.Context()) },
 	}
 	c.addTimeout(cmd)
 	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, c.app.Version), "image of cleat")
+	c.registry.Add(cmd.Flags(), "the images of cleat and of data movers")
 	cmd.Flags().StringSliceVar(&c.movers, "node-agent-plugins", nil, "images of the data movers of the server and the "+
 		"node agents; default that for kopia and, if there are repositories of restic, that for restic")
 	cmd.Flags().BoolVar(&c.privileged, "privileged-node-agent", false, "run privileged node agents although Velero's are "+
 		"not: for volumes that are block devices")
 	cmd.Flags().DurationVar(&c.loadTimeout, "load-timeout", time.Hour, "how long Velero's node agents may go on moving "+
 		"data before what they move is cancelled")
+	cmd.Flags().DurationVar(&c.readyTimeout, "ready-timeout", 10*time.Minute, "how long cleat may take to be ready "+
+		"before it is removed, and nothing is stopped; and how long to wait for its first answer in Velero's place")
 	cmd.Flags().BoolVar(&c.force, "force", false, "take over although something would be missed")
-	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until cleat is available")
+	cmd.Flags().BoolVar(&c.wait, "wait", true, "stop Velero only when cleat is ready, and wait until it answers")
 	return cmd
 }
 
@@ -158,7 +181,7 @@ func (c *takeovers) check(ctx context.Context, t *takeover.Takeover, cluster *co
 }
 
 func (c *takeovers) start(ctx context.Context) error {
-	t, cluster, err := c.connect()
+	t, cluster, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,12 +194,10 @@ func (c *takeovers) start(ctx context.Context) error {
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
-	if c.wait {
-		err := t.AwaitAgents(ctx, func(why string) {
-			fmt.Fprintf(c.app.Err, "Waiting for DaemonSet %s: %s.\n", takeover.AgentsName, why)
-		})
-		if err != nil {
-			return err
+	if c.wait { // a server that stands by is available, too
+		if _, err := cluster.ServerStatus(ctx, c.readyTimeout, nil); err != nil {
+			return fmt.Errorf("cleat does not work yet in place of Velero, which is stopped; run the command again, or put "+
+				"Velero back with \"cleat takeover back\": %w", err)
 		}
 	}
 	return c.await(ctx, cluster, takeover.Name, "Cleat runs in place of Velero in namespace %s; \"cleat takeover back\" "+
@@ -184,7 +205,7 @@ func (c *takeovers) start(ctx context.Context) error {
 }
 
 func (c *takeovers) back(ctx context.Context) error {
-	t, cluster, err := c.connect()
+	t, cluster, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

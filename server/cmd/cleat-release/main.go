@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/cleat-dev/cleat/server/internal/setup/release"
 )
@@ -36,6 +38,14 @@ func run(ctx context.Context) (err error) {
 	image := flag.String("image", "", "write an OCI layout for each product, with the images, into a directory of its "+
 		"name in this directory, where it must not exist")
 	archives := flag.String("archives", "", "write archives, SBOMs and checksums into this directory")
+	snapshot := flag.String("debian-snapshot", "", "take the libraries of the server's image as Debian had them "+
+		"at this time, "+
+		"as 20261101T000000Z, from snapshot.debian.org; the newest ones by default")
+	repository := flag.String("repository", "ghcr.io/cleat-dev", "repository of the images: a registry and a path")
+	push := flag.Bool("push", false,
+		"push the images that are in the directory of -image to the repository, and build nothing")
+	key := flag.String("key", "", "file of the private key that signs the checksums of archives, and the images that are "+
+		"pushed: one of cosign, with its password in COSIGN_PASSWORD, of \"cleat key create\", or of openssl; empty signs nothing")
 	flag.Parse()
 	if *image == "" && *archives == "" {
 		return errors.New("say what to write: -image DIR or -archives DIR")
@@ -43,6 +53,15 @@ func run(ctx context.Context) (err error) {
 	products, err := release.Select(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' || r == ' ' }))
 	if err != nil {
 		return fmt.Errorf("-products: %w", err)
+	}
+	var signer signature.Signer
+	if *key != "" {
+		if signer, err = release.OpenKey(*key, os.Getenv("COSIGN_PASSWORD")); err != nil {
+			return fmt.Errorf("-key: %w", err)
+		}
+	}
+	if *push {
+		return pushAll(ctx, *image, *repository, products, signer)
 	}
 	if *image == "" {
 		products = slices.DeleteFunc(products, func(p release.Product) bool { return p.Example })
@@ -64,6 +83,11 @@ func run(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
+			if *image != "" {
+				if err := (release.Debian{Snapshot: *snapshot}).Put(ctx, &built); err != nil {
+					return err
+				}
+			}
 			builds = append(builds, built)
 		}
 		if *image != "" {
@@ -73,13 +97,44 @@ func run(ctx context.Context) (err error) {
 				return err
 			}
 			fmt.Printf("%s@%s\n", at, digest)
+			if written, err := release.WriteTarball(at+".tar", *repository, builds); err != nil {
+				return err
+			} else if written {
+				fmt.Printf("%s.tar has %s/%s:%s\n", at, *repository, product.Name, *version)
+			}
 		}
 		if !product.Example {
 			archived = append(archived, builds...)
 		}
 	}
-	if *archives != "" {
-		return release.WriteArchives(*root, *archives, archived)
+	if *archives == "" {
+		return nil
+	}
+	if err := release.WriteArchives(*root, *archives, archived); err != nil || signer == nil {
+		return err
+	}
+	return release.SignFile(filepath.Join(*archives, release.Checksums), signer)
+}
+
+// pushAll pushes the images of products that are in a directory, and signs them if there is a signer.
+func pushAll(
+	ctx context.Context, dir, repository string, products []release.Product, signer signature.Signer,
+) error {
+	pushed := 0
+	for _, product := range products {
+		at := filepath.Join(dir, product.Name)
+		if _, err := os.Stat(at); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		image, err := release.Push(ctx, at, repository, product.Name, signer)
+		if err != nil {
+			return err
+		}
+		fmt.Println(image)
+		pushed++
+	}
+	if pushed == 0 {
+		return fmt.Errorf("%s has no images; build them with make image", dir)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -30,48 +31,84 @@ type visitor struct {
 	key    string          // of the viewer
 	config *rest.Config    // with the rights of the viewer, and no others
 	form   string          // a token that forms of this visitor have
+	tab    string          // a token that tabs add to forms; "" for a visitor without a cookie of the console
 	left   <-chan struct{} // closed when the visitor signs out; nil for one who has not signed in
+	// trusted is whether config is known to be that of somebody who may look, even if the API server cannot be asked.
+	trusted bool
 }
 
-// Loopback is the door for the user of this machine. Who has the secret of the link has the rights of the kubeconfig.
+// linkWithin is how long a link opens a console.
+const linkWithin = time.Minute
+
+// Loopback is the door for the user of this machine. Who opens a link of it has the rights of the kubeconfig.
 type Loopback struct {
 	config  *rest.Config
-	address string // "127.0.0.1:8080"
+	host    string // with its port
 	cookie  string // its name, which has the port: cookies of a host are the same for all ports
-	secret  string // of the link
 	session string // of the cookie
+	tab     string // of the tabs that have opened a link
+
+	mu    sync.Mutex
+	links map[string]chan struct{} // by the hash of the secret; closed when the link has been opened or is too old
 }
 
-// NewLoopback returns the door of a console that listens at a loopback address.
-func NewLoopback(config *rest.Config, address string) *Loopback {
-	port := address[strings.LastIndex(address, ":")+1:]
-	return &Loopback{config: config, address: address, cookie: "cleat-console-" + port, secret: newSecret(),
-		session: newSecret()}
+// NewLoopback returns the door of a console that listens at a port of the loopback addresses. Browsers send the cookies
+// of a host to all of its ports, so the host is one that nobody else knows unless name is one.
+func NewLoopback(config *rest.Config, port, name string) *Loopback {
+	if name == "" {
+		name = newName()
+	}
+	return &Loopback{config: config, host: net.JoinHostPort(strings.ToLower(name), port), cookie: "cleat-console-" + port,
+		session: newSecret(), tab: newSecret(), links: map[string]chan struct{}{}}
 }
 
-// Link returns the address with the secret.
-func (d *Loopback) Link() string { return "http://" + d.address + "/?session=" + d.secret }
+// newName returns the name of a host that leads to this machine, in browsers.
+func newName() string { return hash(newSecret())[:32] + ".localhost" }
+
+// Link returns an address that opens the console once, within linkWithin. spent is closed after that.
+func (d *Loopback) Link() (link string, spent <-chan struct{}) {
+	secret, ended := newSecret(), make(chan struct{})
+	d.mu.Lock()
+	d.links[hash(secret)] = ended
+	d.mu.Unlock()
+	time.AfterFunc(linkWithin, func() { d.spend(secret) })
+	return "http://" + d.host + "/?session=" + secret, ended
+}
+
+// spend reports whether a secret is that of a link, which it ends.
+func (d *Loopback) spend(secret string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ended := d.links[hash(secret)]
+	if ended == nil {
+		return false
+	}
+	close(ended)
+	delete(d.links, hash(secret))
+	return true
+}
 
 func (d *Loopback) admit(r *http.Request) *visitor {
 	cookie, err := r.Cookie(d.cookie)
 	if err != nil || !same(cookie.Value, d.session) {
 		return nil
 	}
-	return &visitor{key: "user", config: d.config, form: formToken(d.session)}
+	return &visitor{key: "user", config: d.config, trusted: true, form: formToken(d.session), tab: d.tab}
 }
 
-func (d *Loopback) knows(host string) bool { return host == d.address }
+func (d *Loopback) knows(host string) bool { return host == d.host }
 
 func (d *Loopback) forget(string) {}
 
-// open exchanges the secret of the link for a cookie. It returns false if the request has another secret.
-func (d *Loopback) open(w http.ResponseWriter, r *http.Request) bool {
-	if !same(r.URL.Query().Get("session"), d.secret) {
-		return false
+// open exchanges the secret of a link for a cookie, and returns the token of the tab. It returns false if the secret is
+// not that of a link that can be opened.
+func (d *Loopback) open(w http.ResponseWriter, r *http.Request) (tab string, ok bool) {
+	if r.Method != http.MethodGet || !d.spend(r.URL.Query().Get("session")) {
+		return "", false
 	}
 	http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: d.session, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode}) // not Secure: it stays on this machine
-	return true
+	return d.tab, true
 }
 
 // Cluster is the door of a console in a cluster. Each request has the rights of its bearer token, which a proxy in
@@ -87,6 +124,7 @@ type Cluster struct {
 // session is the token of somebody who has signed in. It is in memory alone.
 type session struct {
 	token string
+	tab   string // of the tabs that have signed in
 	used  time.Time
 	left  chan struct{} // closed at its end
 }
@@ -116,7 +154,8 @@ func (d *Cluster) admit(r *http.Request) *visitor {
 		return nil
 	}
 	known.used = time.Now()
-	return &visitor{key: hash(known.token), config: d.with(known.token), form: formToken(cookie.Value), left: known.left}
+	return &visitor{key: hash(known.token), config: d.with(known.token), form: formToken(cookie.Value), tab: known.tab,
+		left: known.left}
 }
 
 func (d *Cluster) with(token string) *rest.Config {
@@ -126,6 +165,10 @@ func (d *Cluster) with(token string) *rest.Config {
 }
 
 func (d *Cluster) knows(host string) bool {
+	name, port := splitHost(host)
+	if strings.HasSuffix(name, ".localhost") && d.knows(joinHost("localhost", port)) {
+		return true // see ownHost
+	}
 	for _, known := range d.hosts {
 		if strings.EqualFold(host, known) {
 			return true
@@ -134,9 +177,38 @@ func (d *Cluster) knows(host string) bool {
 	return len(d.hosts) == 0
 }
 
-// signIn begins a session with a token that the API server has accepted.
-func (d *Cluster) signIn(w http.ResponseWriter, token string) {
-	id := newSecret()
+// ownHost returns the host at which somebody signs in who has asked for a host of this machine without TLS, as "kubectl
+// port-forward" offers it: other users of the machine have other ports of that host, and would get its cookies. It
+// returns "" for another host.
+func (d *Cluster) ownHost(r *http.Request) string {
+	name, port := splitHost(r.Host)
+	local := strings.EqualFold(name, "localhost") || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
+	if own := joinHost(newName(), port); local && r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" &&
+		d.knows(own) {
+		return own
+	}
+	return ""
+}
+
+// splitHost splits the host of a request into its name and its port, "" if there is none.
+func splitHost(host string) (name, port string) {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return host, ""
+	}
+	return name, port
+}
+
+func joinHost(name, port string) string {
+	if port == "" {
+		return name
+	}
+	return net.JoinHostPort(name, port)
+}
+
+// signIn begins a session with a token that the API server has accepted, and returns the token of the tab.
+func (d *Cluster) signIn(w http.ResponseWriter, token string) (tab string) {
+	id, tab := newSecret(), newSecret()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key, known := range d.sessions {
@@ -144,9 +216,10 @@ func (d *Cluster) signIn(w http.ResponseWriter, token string) {
 			d.end(key)
 		}
 	}
-	d.sessions[hash(id)] = &session{token: token, used: time.Now(), left: make(chan struct{})}
+	d.sessions[hash(id)] = &session{token: token, tab: tab, used: time.Now(), left: make(chan struct{})}
 	http.SetCookie(w, &http.Cookie{Name: signInCookie, Value: id, Path: "/", HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteStrictMode})
+	return tab
 }
 
 // end ends a session, if there is one. The mutex is held.

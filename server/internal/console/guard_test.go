@@ -3,10 +3,12 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -58,11 +60,12 @@ func FuzzLocal(f *testing.F) {
 // FuzzRefuse checks that no request of another host or another site passes. Most names of hosts are wrong, so each
 // request is sent to the right one too.
 func FuzzRefuse(f *testing.F) {
-	const here = "127.0.0.1:1"
-	f.Add(here, "http://127.0.0.1:1", "same-origin", "navigate", "application/x-www-form-urlencoded")
+	const here = "own.localhost:1"
+	f.Add(here, "http://own.localhost:1", "same-origin", "navigate", "application/x-www-form-urlencoded")
 	f.Add("evil:1", "null", "cross-site", "cors", "text/plain")
-	f.Add("127.0.0.1:1.", "http://127.0.0.1:1@evil", "none", "", "application/x-www-form-urlencoded; charset=utf-8")
-	door := NewLoopback(&rest.Config{}, here)
+	f.Add("own.localhost:1.", "http://own.localhost:1@evil", "none", "",
+		"application/x-www-form-urlencoded; charset=utf-8")
+	door := NewLoopback(&rest.Config{}, "1", "own.localhost")
 	f.Fuzz(func(t *testing.T, host, origin, site, mode, kind string) {
 		for _, host := range []string{host, here} {
 			for _, method := range []string{"GET", "POST", "PUT"} {
@@ -94,14 +97,15 @@ func FuzzRefuse(f *testing.F) {
 // FuzzRequest sends whole requests to a console without an API server: only the secret of the link opens it, no answer
 // has it or leads elsewhere, and none fails.
 func FuzzRequest(f *testing.F) {
-	const here = "127.0.0.1:1"
-	door := NewLoopback(&rest.Config{}, here)
-	door.secret, door.session = "the-secret", "the-session"
+	const here = "own.localhost:1"
+	door := NewLoopback(&rest.Config{}, "1", "own.localhost")
+	door.session, door.tab = "the-session", "the-tab"
 	for _, seed := range []string{
-		"GET /queue?session=the-secret&a=b HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
-		"GET //evil.example/?session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
-		"GET /backups/a%2Fb?session=x;session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\nAccept: text/event-stream\r\n\r\n",
-		"POST /queue?session=the-secret HTTP/1.1\r\nHost: 127.0.0.1:1\r\nOrigin: http://127.0.0.1:1\r\n" +
+		"GET /queue?session=the-secret&a=b HTTP/1.1\r\nHost: own.localhost:1\r\n\r\n",
+		"GET //evil.example/?session=the-secret HTTP/1.1\r\nHost: own.localhost:1\r\n\r\n",
+		"GET /backups/a%2Fb?session=x;session=the-secret HTTP/1.1\r\nHost: own.localhost:1\r\n" +
+			"Accept: text/event-stream\r\n\r\n",
+		"POST /queue?session=the-secret HTTP/1.1\r\nHost: own.localhost:1\r\nOrigin: http://own.localhost:1\r\n" +
 			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\na=b",
 		"GET http://evil.example/queue HTTP/1.1\r\nHost: evil.example\r\nCookie: cleat-console-1=x\r\n" +
 			"Accept: application/json\r\n\r\n",
@@ -121,6 +125,7 @@ func FuzzRequest(f *testing.F) {
 		if cookie, err := r.Cookie(door.cookie); err == nil && cookie.Value == door.session {
 			return // whoever has it may see everything
 		}
+		door.links[hash("the-secret")] = make(chan struct{})
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		require.Less(t, w.Code, 500)
@@ -128,17 +133,25 @@ func FuzzRequest(f *testing.F) {
 			require.Equal(t, http.StatusForbidden, w.Code)
 		}
 		cookie := w.Header().Get("Set-Cookie")
+		require.Equal(t, cookie != "", door.links[hash("the-secret")] == nil, "a link is spent if it has opened the console")
+		require.Equal(t, cookie != "", strings.Contains(w.Body.String(), door.tab))
 		require.NotContains(t, w.Body.String(), door.session)
 		require.NotContains(t, w.Header().Get("Location"), door.session)
-		if cookie != "" {
-			require.Equal(t, door.secret, r.URL.Query().Get("session"))
-			require.Equal(t, http.StatusSeeOther, w.Code)
+		if cookie == "" {
+			return
 		}
-		if to := w.Header().Get("Location"); cookie != "" {
-			require.Equal(t, local(to), to, "it leads to a page of the console")
-			next, err := url.Parse(to)
-			require.NoError(t, err)
-			require.False(t, next.Query().Has("session"), to)
-		}
+		require.Empty(t, w.Header().Get("Location"))
+		require.Equal(t, "the-secret", r.URL.Query().Get("session"))
+		require.Equal(t, http.StatusOK, w.Code)
+		next := refresh.FindStringSubmatch(w.Body.String())
+		require.NotNil(t, next)
+		to := html.UnescapeString(next[1])
+		require.Regexp(t, `^/([^/\\].*)?$`, to, "it leads to a page of the console")
+		there, err := url.Parse(to)
+		require.NoError(t, err)
+		require.Empty(t, there.Host+there.Scheme)
+		require.False(t, there.Query().Has("session"), to)
 	})
 }
+
+var refresh = regexp.MustCompile(`<meta http-equiv="refresh" content="0;url=([^"]*)">`)

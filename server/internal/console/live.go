@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -162,14 +163,15 @@ func (s *Server) farewell(l *Look, page *Page, who *visitor, ended error) []byte
 	return text
 }
 
+// lineEnds are those that end a line of a server-sent event. Each is one line end of HTML too.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
 // sendEvent sends a server-sent event.
 func sendEvent(w http.ResponseWriter, name string, text []byte) error {
 	var out bytes.Buffer
 	out.WriteString("event: " + name + "\n")
-	for line := range bytes.Lines(text) {
-		out.WriteString("data: ")
-		out.Write(bytes.TrimRight(line, "\r\n"))
-		out.WriteString("\n")
+	for line := range strings.Lines(lineEnds.Replace(string(text))) {
+		out.WriteString("data: " + strings.TrimSuffix(line, "\n") + "\n")
 	}
 	out.WriteString("\n")
 	control := http.NewResponseController(w)

@@ -69,6 +69,7 @@ type view struct {
 	Viewer    *Viewer // nil before somebody has signed in
 	Version   string
 	Token     string // of forms
+	Tab, Next string // a token for the tab to keep, and where it goes on
 	Doc       any
 	Failure   string // instead of the page
 	SignIn    string // where somebody can sign in; "" if the page needs no sign-in
@@ -91,6 +92,7 @@ type pages struct {
 	parsed  map[string]*template.Template // by path
 	message *template.Template            // a page that only says something
 	signIn  *template.Template
+	enter   *template.Template
 }
 
 func newPages(all []Page, files fs.FS, functions template.FuncMap) (*pages, error) {
@@ -118,7 +120,8 @@ func newPages(all []Page, files fs.FS, functions template.FuncMap) (*pages, erro
 		}
 		p.parsed[page.Path] = own
 	}
-	for name, into := range map[string]**template.Template{"message": &p.message, "sign-in": &p.signIn} {
+	for name, into := range map[string]**template.Template{"message": &p.message, "sign-in": &p.signIn,
+		"enter": &p.enter} {
 		own, err := frame.Clone()
 		if err == nil {
 			own, err = own.New("page").Parse(`{{template "` + name + `" .}}`)

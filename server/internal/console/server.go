@@ -59,6 +59,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{Options: o, pages: pages, assets: files, viewers: &viewers{
 		namespace: o.Namespace, scheme: o.Scheme, mapper: newMapper(o.Scheme), recheck: o.Recheck, gone: o.Door.forget,
+		asked: make(chan struct{}, mostAsked),
 	}}
 	mux := http.NewServeMux()
 	mux.Handle("/assets/", files)
@@ -109,13 +110,18 @@ func (s *Server) recover(next http.Handler) http.Handler {
 // serve answers a request for a page: it finds out who looks, and shows the page to them.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, page *Page) {
 	if door, ok := s.Door.(*Loopback); ok && r.URL.Query().Has("session") {
-		if !door.open(w, r) {
-			s.fail(w, r, nil, errLink)
-			return
-		}
 		query := r.URL.Query()
 		query.Del("session")
-		http.Redirect(w, r, (local(r.URL.Path + "?" + query.Encode())), http.StatusSeeOther)
+		next := local(r.URL.Path + "?" + query.Encode())
+		tab, opened := door.open(w, r)
+		switch {
+		case opened:
+			s.enter(w, r, tab, next)
+		case door.admit(r) != nil && r.Method == http.MethodGet: // the tab was loaded again
+			http.Redirect(w, r, next, http.StatusSeeOther)
+		default:
+			s.fail(w, r, nil, errLink)
+		}
 		return
 	}
 	who := s.Door.admit(r)
@@ -123,7 +129,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, page *Page) {
 		s.fail(w, r, nil, errUnknown)
 		return
 	}
-	viewer, err := s.viewers.get(r.Context(), who.key, who.config)
+	viewer, err := s.viewers.get(r.Context(), who)
 	if err != nil {
 		if isRefused(err) {
 			s.Door.forget(who.key)
@@ -141,6 +147,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, page *Page) {
 	default:
 		s.show(w, look, page, who)
 	}
+}
+
+// enter has a tab keep its token, and go on. A page of the console leads on, because browsers do not send the cookie
+// with a redirection of a link that was opened elsewhere.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, tab, next string) {
+	v := s.view(r, nil, nil, nil)
+	v.Title, v.Tab, v.Next = "Console", tab, next
+	s.write(w, http.StatusOK, s.pages.enter, v)
 }
 
 // show answers with the page as it is now.
@@ -167,6 +181,11 @@ func (s *Server) act(w http.ResponseWriter, l *Look, page *Page, who *visitor) {
 	}
 	if !same(l.Request.PostFormValue("token"), who.form) {
 		s.fail(w, l.Request, l.Viewer, Refusal{"this form is not of a page that you have open now: load it again"})
+		return
+	}
+	if who.tab != "" && !same(l.Request.PostFormValue("tab"), who.tab) {
+		s.fail(w, l.Request, l.Viewer, Refusal{"this tab shows pages alone: forms need scripts, and a tab in which " +
+			"somebody has " + s.entrance() + ", or another one beside it"})
 		return
 	}
 	next, err := page.Act(l.Request.Context(), l)
@@ -207,9 +226,20 @@ func (s *Server) write(w http.ResponseWriter, code int, t *template.Template, v 
 	_, _ = w.Write(text)
 }
 
+// entrance says how somebody is let in.
+func (s *Server) entrance() string {
+	if _, inCluster := s.Door.(*Cluster); inCluster {
+		return "signed in"
+	}
+	return "opened a link of \"cleat console\", which prints one when you press enter"
+}
+
+const another = "press enter where \"cleat console\" runs, and open the link that it prints"
+
 var (
-	errLink    = Refusal{"this link is of another session: open the one that \"cleat console\" has printed last"}
-	errUnknown = errors.New("the console does not know you: open the link that \"cleat console\" has printed")
+	errLink = Refusal{"this link was opened before, or is older than a minute: " + another + "; if it was not you who " +
+		"has opened it, end the console"}
+	errUnknown = errors.New("the console does not know you: " + another)
 )
 
 // fail answers with an error in words.

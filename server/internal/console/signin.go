@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 )
 
 // signIn shows the form for a token, and takes it. The token is not accepted before the API server has accepted it.
@@ -11,6 +12,10 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, door *Cluster) {
 	v := s.view(r, nil, nil, nil)
 	v.Title, v.Doc = "Sign in", next
 	if r.Method != http.MethodPost {
+		if own := door.ownHost(r); own != "" {
+			http.Redirect(w, r, "http://"+own+"/sign-in?next="+url.QueryEscape(next), http.StatusSeeOther)
+			return
+		}
 		s.write(w, http.StatusOK, s.pages.signIn, v)
 		return
 	}
@@ -20,7 +25,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, door *Cluster) {
 		s.write(w, http.StatusBadRequest, s.pages.signIn, v)
 		return
 	}
-	_, err := s.viewers.get(r.Context(), hash(token), door.with(token))
+	_, err := s.viewers.get(r.Context(), &visitor{key: hash(token), config: door.with(token)})
 	if err != nil {
 		code, text := explain(err)
 		if v.Failure = text; isRefused(err) {
@@ -29,8 +34,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request, door *Cluster) {
 		s.write(w, code, s.pages.signIn, v)
 		return
 	}
-	door.signIn(w, token)
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	s.enter(w, r, door.signIn(w, token), next)
 }
 
 // signOut ends a session. The pages that it has open end too, and with the last session of a viewer the watches.

@@ -10,8 +10,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +27,8 @@ const (
 	viewerIdle = 30 * time.Minute
 	sweepPause = 15 * time.Second
 	mostWaits  = 20 * time.Second
+	// mostAsked is about how many new viewers the API server is asked at once.
+	mostAsked = 32
 )
 
 // Viewer is a person who looks. Its client has exactly the rights of that person.
@@ -141,16 +146,6 @@ func (v *Viewer) May(ctx context.Context, verb, group, resource, name string) er
 	return nil
 }
 
-// identify asks the API server who the viewer is.
-func (v *Viewer) identify(ctx context.Context) error {
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := v.Create(ctx, review); err != nil {
-		return err
-	}
-	v.User = review.Status.UserInfo.Username
-	return nil
-}
-
 // keep notes that a page of the viewer is kept current, until done is called.
 func (v *Viewer) keep() (done func()) {
 	v.mu.Lock()
@@ -202,6 +197,7 @@ type viewers struct {
 	mapper    meta.RESTMapper
 	recheck   time.Duration
 	gone      func(key string) // is called when a viewer is dropped
+	asked     chan struct{}    // has room for mostAsked
 
 	pool  pool
 	shelf shelf
@@ -209,8 +205,10 @@ type viewers struct {
 	all   map[string]*Viewer
 }
 
-// get returns the viewer with a key, whose rights are those of config.
-func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Viewer, error) {
+// get returns the viewer for a visitor. A new one costs nothing until the API server has accepted it, unless it is
+// trusted.
+func (v *viewers) get(ctx context.Context, who *visitor) (*Viewer, error) {
+	key := who.key
 	v.mu.Lock()
 	known := v.all[key]
 	v.mu.Unlock()
@@ -220,7 +218,15 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 		known.mu.Unlock()
 		return known, nil
 	}
-	config = rest.CopyConfig(config)
+	user, err := v.identify(ctx, who.config)
+	switch {
+	case err == nil:
+	case apierrors.IsNotFound(err): // an API server that has accepted it, and cannot say who it is
+	case who.trusted && !isRefused(err):
+	default:
+		return nil, err
+	}
+	config := rest.CopyConfig(who.config)
 	config.QPS = -1 // people click slowly; the default of 5 a second would delay a page by seconds
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -237,17 +243,11 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 	viewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	viewer := &Viewer{WithWatch: c, Namespace: v.namespace, Pods: core.Pods(v.namespace), key: key, pool: &v.pool,
 		shelf: &v.shelf, recheck: v.recheck,
-		ctx: viewing, feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
+		User: user, ctx: viewing, feeds: map[string]*feed{}, questions: map[string]*question{}, used: time.Now()}
 	viewer.expire = sync.OnceFunc(func() {
 		stop()
 		v.drop(key)
 	})
-	asking, cancel := context.WithTimeout(ctx, mostWaits)
-	defer cancel()
-	if err := viewer.identify(asking); err != nil && isRefused(err) {
-		stop()
-		return nil, err
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if other := v.all[key]; other != nil { // a request at the same time was faster
@@ -259,6 +259,27 @@ func (v *viewers) get(ctx context.Context, key string, config *rest.Config) (*Vi
 	}
 	v.all[key] = viewer
 	return viewer, nil
+}
+
+// identify asks the API server who has the rights of a configuration.
+func (v *viewers) identify(ctx context.Context, config *rest.Config) (user string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mostWaits)
+	defer cancel()
+	select {
+	case v.asked <- struct{}{}:
+		defer func() { <-v.asked }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("ask the API server who you are: it answers slowly: %w", ctx.Err())
+	}
+	c, err := authenticationv1client.NewForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	review, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask the API server who you are: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
 }
 
 // leave ends the viewer with a key, who has signed out everywhere, as Viewer.leave does.
@@ -317,5 +338,5 @@ func newMapper(scheme *runtime.Scheme) meta.RESTMapper {
 }
 
 // clusterScoped are the kinds without a namespace that the console uses.
-var clusterScoped = map[string]bool{"Namespace": true, "SelfSubjectAccessReview": true, "SelfSubjectReview": true,
+var clusterScoped = map[string]bool{"Namespace": true, "SelfSubjectAccessReview": true,
 	"PersistentVolume": true}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/signing"
@@ -52,10 +53,12 @@ type Agent struct {
 	Pods *loadpod.Pods
 	// PrepareTimeout is the longest time for which a load is Accepted.
 	PrepareTimeout time.Duration
-	Metrics        *Metrics             // nil for none
-	Events         events.EventRecorder // nil for none
-	Log            hclog.Logger
-	Now            func() time.Time
+	// StoreOutage is how long a load waits for a storage that does not answer; 0 for not at all.
+	StoreOutage time.Duration
+	Metrics     *Metrics             // nil for none
+	Events      events.EventRecorder // nil for none
+	Log         hclog.Logger
+	Now         func() time.Time
 
 	life      context.Context // of the process
 	kinds     []*kind
@@ -94,8 +97,11 @@ func (a *Agent) AddTo(ctx context.Context, mgr ctrl.Manager, build func(name str
 			return err
 		}
 	}
-	if err := build("node-agent-signals", 1).For(&corev1.Pod{}).Complete(&tidier{a}); err != nil {
-		return fmt.Errorf("set up the removal of signals: %w", err)
+	reports := &signals{a}
+	if err := build("node-agent-signals", 1).For(&corev1.Pod{}).
+		Watches(&velerov1.PodVolumeRestore{}, handler.EnqueueRequestsFromMapFunc(reports.ofLoad)).
+		Complete(reports); err != nil {
+		return fmt.Errorf("set up the reports to restored pods: %w", err)
 	}
 	a.slots.wake = func(kind string, object client.Object) {
 		select {

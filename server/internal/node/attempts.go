@@ -10,7 +10,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
-	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 )
 
 // attemptDelay is the time from the end of an attempt to the next one. What has ended it, such as a drain, may be about
@@ -40,7 +39,7 @@ func (m *machine) resume(ctx context.Context, l *load) (time.Duration, error) {
 		m.start(l, from, t, true)
 		return soon, nil
 	}
-	o := m.lost(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data", m.Node), false)
+	o := interrupted(fmt.Sprintf("the agent of node %s was stopped or killed while it moved the data", m.Node))
 	o.at = m.Now()
 	m.slots.end(l.GetUID(), t, o)
 	return soon, nil
@@ -79,7 +78,7 @@ func (m *machine) again(ctx context.Context, l *load, t *transfer, lost outcome)
 		return ends(canceledMoving())
 	case l.attempt() > t.attempt: // its write was stored, and the reply was lost
 		return m.attempt(ctx, l)
-	case l.attempt() >= loadpod.Most:
+	case !l.mayBeMovedAgain(lost):
 		return ends(failed(tooMany(l, lost.message)))
 	}
 	if wait := attemptDelay - m.Now().Sub(lost.at); wait > 0 {
@@ -94,7 +93,7 @@ func (m *machine) again(ctx context.Context, l *load, t *transfer, lost outcome)
 	case err != nil:
 		return 0, err
 	case wait != "" && l.podLabel != "":
-		err := m.exposeAgain(ctx, l, lost.message)
+		err := m.exposeAgain(ctx, l, lost)
 		if err == nil {
 			m.free(ctx, l)
 		}
@@ -108,7 +107,7 @@ func (m *machine) again(ctx context.Context, l *load, t *transfer, lost outcome)
 	}
 	after, err := m.write(ctx, l, func(l *load) {
 		l.status.Message = next(l, lost.message)
-		l.setAttempt(l.attempt() + 1)
+		l.next(lost)
 	})
 	if err != nil {
 		return 0, err
@@ -134,9 +133,9 @@ func (m *machine) attempt(ctx context.Context, l *load) (time.Duration, error) {
 
 // exposeAgain makes a DataUpload or DataDownload New, because its volume is not accessible on its node any more. It is
 // admitted like others, by any agent, and its volume is exposed where that is possible.
-func (m *machine) exposeAgain(ctx context.Context, l *load, why string) error {
-	if l.attempt() >= loadpod.Most {
-		_, err := m.end(ctx, l, failed(tooMany(l, why)))
+func (m *machine) exposeAgain(ctx context.Context, l *load, lost outcome) error {
+	if !l.mayBeMovedAgain(lost) {
+		_, err := m.end(ctx, l, failed(tooMany(l, lost.message)))
 		return err
 	}
 	if exposer := m.Exposers[l.name]; exposer != nil {
@@ -149,27 +148,27 @@ func (m *machine) exposeAgain(ctx context.Context, l *load, why string) error {
 			return err
 		}
 	}
-	message, n := next(l, why), l.attempt()+1
+	message := next(l, lost.message)
 	_, err := m.write(ctx, l, func(l *load) {
 		l.clear(l.Object)
 		l.status.Phase, l.status.Message = velerov1.LoadPhaseNew, message
-		l.setAttempt(n)
+		l.next(lost)
 		mark(l.Object, false)
 	})
 	if err == nil {
-		m.tellLost(l, outcome{message: why})
+		m.tellLost(l, outcome{message: lost.message})
 	}
 	return err
 }
 
 // tooMany returns the message of a load whose last attempt was lost.
 func tooMany(l *load, why string) string {
-	return fmt.Sprintf("%s was the last; it has ended before all data was moved: %s", loadpod.Attempt(l.attempt()), why)
+	return fmt.Sprintf("%s was the last; it has ended before all data was moved: %s", l.describeAttempt(), why)
 }
 
 // next returns the message of a load whose next attempt begins.
 func next(l *load, why string) string {
-	return fmt.Sprintf("%s has ended before all data was moved, another one follows: %s", loadpod.Attempt(l.attempt()),
+	return fmt.Sprintf("%s has ended before all data was moved, another one follows: %s", l.describeAttempt(),
 		why)
 }
 

@@ -19,7 +19,8 @@
 // node; a DataUpload or DataDownload can be accepted by any agent, and turns.go determines whose turn it is. All loads
 // are read from the cache.
 //
-// Once a pod has read the files that signal the end of a restore, tidy.go removes them from its volumes.
+// signals.go reports to restored pods that their volumes are restored, in a volume of their own. In a pod of Velero,
+// the restored volumes are marked instead (transfer.go), and signals.go removes the marks that the pod has read.
 //
 // The four kinds differ in kinds.go only. An Exposer makes the volumes of a kind accessible; the plugins in Movers move
 // data.

@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/internal/node/loadpod"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
@@ -295,6 +296,33 @@ func (l *load) setAttempt(n int) {
 	annotations[velerov1.LoadAttemptAnnotation] = strconv.Itoa(n)
 	l.SetAnnotations(annotations)
 }
+
+// interruptions returns how many attempts do not count.
+func (l *load) interruptions() int {
+	n, _ := strconv.Atoi(l.GetAnnotations()[velerov1.LoadInterruptionsAnnotation])
+	return min(max(0, n), l.attempt()-1)
+}
+
+// next begins another attempt after one that was lost.
+func (l *load) next(lost outcome) {
+	interruptions := l.interruptions()
+	l.setAttempt(l.attempt() + 1)
+	if !lost.interrupted {
+		return
+	}
+	annotations := maps.Clone(l.GetAnnotations())
+	annotations[velerov1.LoadInterruptionsAnnotation] = strconv.Itoa(interruptions + 1)
+	l.SetAnnotations(annotations)
+}
+
+// mayBeMovedAgain reports whether another attempt follows one that was lost. One that was ended from outside does not
+// count: the operation of the load has a limit of time.
+func (l *load) mayBeMovedAgain(lost outcome) bool {
+	return lost.interrupted || l.attempt()-l.interruptions() < loadpod.Most
+}
+
+// describeAttempt returns which attempt the current one is.
+func (l *load) describeAttempt() string { return loadpod.Attempt(l.attempt(), l.interruptions()) }
 
 // owner returns the name of the Backup or Restore to which the load belongs.
 func (l *load) owner() string {

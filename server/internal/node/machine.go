@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -269,7 +270,8 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case wait != "" && l.podLabel != "":
-		return 0, m.exposeAgain(ctx, l, "its volume was accessible and is not any more: "+wait)
+		return 0, m.exposeAgain(ctx, l,
+			outcome{lost: true, message: "its volume was accessible and is not any more: " + wait})
 	case wait != "":
 		_, err := m.end(ctx, l, failed("its volume was accessible and is not any more: "+wait))
 		return 0, err
@@ -295,6 +297,9 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 	m.Log.Info("load started", "kind", l.name, "name", l.GetName(), "attempt", started.attempt())
 	moving = true
 	m.start(started, from, t, !first)
+	if first {
+		run.ReportGaps(m.Events, started.Object, "Move", m.UnknownFields(ctx, started.Object, m.Log))
+	}
 	return 0, nil
 }
 
@@ -412,7 +417,7 @@ func (m *machine) sweep(ctx context.Context, l *load) error {
 	case m.Pods == nil:
 		return nil
 	case l.status.Phase.Terminal():
-		return m.Pods.Sweep(ctx, l.GetUID(), loadpod.Most+1)
+		return m.Pods.Sweep(ctx, l.GetUID(), math.MaxInt)
 	default:
 		return m.Pods.Sweep(ctx, l.GetUID(), l.attempt())
 	}

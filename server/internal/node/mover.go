@@ -34,8 +34,11 @@ func (l *Lost) Unwrap() error { return l.Err }
 // Repositories opens the repositories with the data of volumes.
 type Repositories interface {
 	// Create returns the repository for the volumes of a namespace in a location, in which data can be stored. It
-	// creates the repository if it does not exist.
-	Create(ctx context.Context, mover datamover.Mover, location, namespace string) (datamover.Repository, error)
+	// creates the repository if it does not exist. gone is set if it is known as existing and the mover has not found it.
+	// If Create creates it again, the warning says what that means.
+	Create(
+		ctx context.Context, mover datamover.Mover, location, namespace string, gone bool,
+	) (r datamover.Repository, warning string, err error)
 	// Use calls a function with an existing repository. If the password is wrong and the repository has the public
 	// one, which may be older than the password of the installation, Use calls the function again with the public
 	// password.

@@ -65,7 +65,7 @@ func (m *machine) lostNode(ctx context.Context, l *load, why string) error {
 		case err != nil:
 			return err
 		case !moved:
-			return m.exposeAgain(ctx, l, why)
+			return m.exposeAgain(ctx, l, interrupted(why))
 		case l.phase() == velerov1.LoadPhaseInProgress:
 			_, err := m.end(ctx, l, m.wasMoved(l))
 			return err

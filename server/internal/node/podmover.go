@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const (
 func (a *Agent) moveInPod(ctx context.Context, l *load, from exposedVolume, t *transfer, again bool) outcome {
 	order := &loadpod.Order{
 		Kind: l.name, Name: l.GetName(), UID: string(l.GetUID()), Attempt: t.attempt,
-		Pod: string(from.pod), Volume: from.directory, Again: again,
+		Pod: string(from.pod), Volume: from.directory, Again: again, Bytes: l.spec.bytes,
 	}
 	created, lastMoved := false, a.Now()
 	for a.life.Err() == nil {
@@ -37,9 +38,9 @@ func (a *Agent) moveInPod(ctx context.Context, l *load, from exposedVolume, t *t
 		case pod == nil && stopped != nil:
 			return stoppedBy(stopped)
 		case pod == nil && created:
-			return a.lost("its pod was deleted", false)
+			return interrupted("its pod was deleted")
 		case pod == nil && from.File == nil:
-			return a.lost("no pod moves its data, and its volume is not accessible on this node", false)
+			return interrupted("no pod moves its data, and its volume is not accessible on this node")
 		case pod == nil:
 			if err = a.awaitMaintenance(ctx, l, t); err == nil {
 				order.Parent = a.parent(a.life, l)
@@ -59,14 +60,15 @@ func (a *Agent) moveInPod(ctx context.Context, l *load, from exposedVolume, t *t
 			case state.Waits == "":
 				lastMoved = a.Now()
 			}
-			t.wait(state.Waits)
-			t.report(a.Pods.Progress(pod))
+			done, total, waits := a.Pods.Progress(pod)
+			t.wait(wait{why: cmp.Or(state.Waits, waits), usual: state.Waits != ""})
+			t.Report(done, total)
 		}
 		if err != nil {
-			t.wait(err.Error())
+			t.wait(wait{why: err.Error(), usual: true})
 		}
-		if why := t.waits.Load(); why != nil && stopped == nil && a.Now().Sub(lastMoved) > a.PrepareTimeout {
-			t.cancel(fmt.Errorf("timeout on preparing %s: %s after %s", l.name, *why, a.PrepareTimeout))
+		if w := t.waits.Load(); w != nil && stopped == nil && a.Now().Sub(lastMoved) > a.PrepareTimeout {
+			t.cancel(fmt.Errorf("timeout on preparing %s: %s after %s", l.name, w.why, a.PrepareTimeout))
 		}
 		pause(ctx, podPeriod)
 	}
@@ -101,12 +103,14 @@ func (a *Agent) outcomeOf(l *load, r *loadpod.Result) outcome {
 	}
 	a.warn(l, warnings)
 	switch {
+	case r.Interrupted:
+		return interrupted(r.Error)
 	case r.Lost:
 		return a.lost(r.Error, r.Memory)
 	case r.Error != "":
 		return failed(r.Error)
 	}
-	o := outcome{phase: velerov1.LoadPhaseCompleted, bytes: r.Bytes}
+	o := outcome{phase: velerov1.LoadPhaseCompleted, bytes: r.Bytes, message: lossesOf(warnings)}
 	if !l.restore {
 		o.backup = &stored{id: r.SnapshotID, newBytes: r.NewBytes, path: r.Path}
 	}
@@ -115,13 +119,13 @@ func (a *Agent) outcomeOf(l *load, r *loadpod.Result) outcome {
 
 // Move makes one attempt to move the data of a load, as the program in a pod of its own. It writes nothing but the data
 // and the BackupRepository of a new repository. The agent of the node writes the status of the load.
-func (a *Agent) Move(ctx context.Context, order *loadpod.Order, progress func(done, total int64)) *loadpod.Result {
-	o, err := a.moveOrdered(ctx, order, progress)
+func (a *Agent) Move(ctx context.Context, order *loadpod.Order, to reporter) *loadpod.Result {
+	o, err := a.moveOrdered(ctx, order, to)
 	r := &loadpod.Result{ID: order.ID(), Warnings: o.warnings}
 	lost, isLost := errors.AsType[*Lost](err)
 	switch {
 	case ctx.Err() != nil && err != nil:
-		r.Error, r.Lost = "its pod was told to end", true
+		r.Error, r.Lost, r.Interrupted = "its pod was told to end", true, true
 	case isLost:
 		r.Error, r.Lost, r.Memory = err.Error(), true, lost.Memory
 	case err != nil:
@@ -136,7 +140,7 @@ func (a *Agent) Move(ctx context.Context, order *loadpod.Order, progress func(do
 }
 
 func (a *Agent) moveOrdered(
-	ctx context.Context, order *loadpod.Order, progress func(done, total int64),
+	ctx context.Context, order *loadpod.Order, to reporter,
 ) (outcome, error) {
 	l, err := a.ordered(ctx, order)
 	if err != nil {
@@ -147,7 +151,7 @@ func (a *Agent) moveOrdered(
 		return outcome{}, &Lost{Err: err} // the kubelet may have unmounted it
 	}
 	defer func() { _ = from.Close() }()
-	return a.call(ctx, l, from, job{parent: order.Parent, again: order.Again}, progress)
+	return a.callPatiently(ctx, l, from, job{parent: order.Parent, again: order.Again}, to)
 }
 
 // ordered reads the load of an order, and checks it as the agent does.
@@ -172,8 +176,8 @@ func (a *Agent) ordered(ctx context.Context, order *loadpod.Order) (*load, error
 		case a.refusal(l) != "":
 			return nil, errors.New(a.refusal(l))
 		case l.phase() != velerov1.LoadPhaseInProgress || l.attempt() != order.Attempt:
-			return nil, fmt.Errorf("%s %s is %s at %s, want %s at %s", order.Kind, order.Name, l.phase(),
-				loadpod.Attempt(l.attempt()), velerov1.LoadPhaseInProgress, loadpod.Attempt(order.Attempt))
+			return nil, fmt.Errorf("%s %s is %s at attempt %d, want %s at attempt %d", order.Kind, order.Name, l.phase(),
+				l.attempt(), velerov1.LoadPhaseInProgress, order.Attempt)
 		}
 		return l, nil
 	}

@@ -26,6 +26,8 @@ const (
 	patience    = 10 * time.Second // with the note of another agent for a load that stays New
 	rewrite     = time.Minute      // until another reason of a waiting load is written
 	reasonsOnce = 25               // reasons that one pass writes, so that admissions do not wait for them
+	// moverPatience is how long a load that any agent can take waits for one that has its data mover, as during an upgrade
+	moverPatience = time.Minute
 )
 
 // admission moves the New loads of the cluster to Accepted when it is this agent's turn, one pass after the other.
@@ -233,7 +235,8 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 func (q *admission) unfit(l *load) (end *outcome, is bool) {
 	_, missing := q.Movers.Find(l.spec.mover, hostpath.Volume{})
 	switch {
-	case missing != nil && l.isForeign():
+	case missing != nil && (l.isForeign() ||
+		l.podLabel != "" && q.Now().Sub(l.GetCreationTimestamp().Time) < moverPatience):
 		return nil, true
 	case l.cancelled():
 		end = new(canceled(l))

@@ -127,8 +127,8 @@ type transfer struct {
 	attempt     int
 	cancel      context.CancelCauseFunc // nil before it has begun
 	done, total atomic.Int64
-	waits       atomic.Pointer[string] // why the data is not moved yet; nil if it is
-	former      *string                // message of the load before it had to wait; nil if it does not
+	waits       atomic.Pointer[wait] // why the data is not moved; nil if it is
+	former      *string              // message of the load before it had to wait; nil if it does not
 
 	stating    sync.Mutex // held while the status of the load is written
 	maintained bool       // by stating: it waits for the maintenance of the repository
@@ -137,33 +137,41 @@ type transfer struct {
 	ended   *outcome // by slots
 }
 
-// wait notes why the data is not moved yet, "" if it is.
-func (t *transfer) wait(why string) {
-	if why == "" {
+// wait is why the data of a load is not moved.
+type wait struct {
+	why   string
+	usual bool // unless it takes long
+}
+
+// Wait notes why the data is not moved, "" if it is.
+func (t *transfer) Wait(why string) { t.wait(wait{why: why}) }
+
+func (t *transfer) wait(w wait) {
+	if w.why == "" {
 		t.waits.Store(nil)
 		return
 	}
-	t.waits.Store(&why)
+	t.waits.Store(&w)
 }
 
-// message returns the message that a load should have: why its data is not moved yet, if that takes long, and
-// afterwards the former message.
+// message returns the message that a load should have: why its data is not moved, unless that is usual and does not
+// take long, and afterwards the former message.
 func (t *transfer) message(l *load, now time.Time) string {
-	why, start := t.waits.Load(), l.status.StartTimestamp
+	waits, start := t.waits.Load(), l.status.StartTimestamp
 	switch {
-	case why == nil && t.former != nil:
+	case waits == nil && t.former != nil:
 		return *t.former
-	case why == nil || start == nil || now.Sub(start.Time) < explainAfter:
+	case waits == nil || waits.usual && (start == nil || now.Sub(start.Time) < explainAfter):
 		return l.status.Message
 	}
 	if t.former == nil {
 		t.former = new(l.status.Message)
 	}
-	return *why
+	return waits.why
 }
 
-// report notes how many bytes are moved.
-func (t *transfer) report(done, total int64) {
+// Report notes how many bytes are moved.
+func (t *transfer) Report(done, total int64) {
 	t.done.Store(done)
 	t.total.Store(total)
 }

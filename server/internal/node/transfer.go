@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 	"github.com/cleat-dev/cleat/server/internal/node/signal"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
@@ -57,12 +59,13 @@ func (a *Agent) moveHere(ctx context.Context, l *load, from exposedVolume, t *tr
 	var o outcome
 	err := a.awaitMaintenance(ctx, l, t)
 	if err == nil {
-		o, err = a.call(ctx, l, from.Volume, job{parent: a.parent(ctx, l), again: again}, t.report)
+		o, err = a.callPatiently(ctx, l, from.Volume, job{parent: a.parent(ctx, l), again: again}, t)
 	}
 	a.warn(l, o.warnings)
 	lost, isLost := errors.AsType[*Lost](err)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
+		o.message = lossesOf(o.warnings)
 		return o
 	case errors.Is(cause, errCancelled):
 		return canceledMoving()
@@ -88,6 +91,9 @@ func (a *Agent) lost(why string, memory bool) outcome {
 	return outcome{lost: true, memory: memory, message: why}
 }
 
+// interrupted returns the outcome of an attempt that was ended from outside: by a drain, the end of the agent, or a user.
+func interrupted(why string) outcome { return outcome{lost: true, interrupted: true, message: why} }
+
 // job is what a mover needs to know in addition to the load.
 type job struct {
 	parent string // snapshot of an earlier state of the volume; empty for none
@@ -96,7 +102,7 @@ type job struct {
 
 // call calls the mover to move the data. If it fails, the outcome has only the warnings.
 func (a *Agent) call(
-	ctx context.Context, l *load, from hostpath.Volume, of job, progress func(done, total int64),
+	ctx context.Context, l *load, from hostpath.Volume, of job, report func(datamover.Progress),
 ) (outcome, error) {
 	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
 		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
@@ -105,24 +111,33 @@ func (a *Agent) call(
 	if err != nil {
 		return outcome{}, err
 	}
-	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
 	if l.restore {
 		return a.restore(ctx, l, mover, from, report)
 	}
-	repository, err := a.Repositories.Create(ctx, mover, l.spec.location, l.spec.repository)
-	if err != nil {
-		return outcome{}, err
-	}
-	snapshot, err := mover.Backup(ctx, datamover.Backup{
-		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: from.Path, Block: from.Block},
-		Parent: of.parent, Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings, Again: of.again,
-	}, report)
-	if err != nil {
-		return outcome{}, err
+	var snapshot datamover.Snapshot
+	var warnings []string
+	for gone := false; ; gone = true {
+		repository, anew, err := a.Repositories.Create(ctx, mover, l.spec.location, l.spec.repository, gone)
+		if err != nil {
+			return outcome{}, err
+		}
+		if anew != "" {
+			warnings = append(warnings, anew)
+		}
+		snapshot, err = mover.Backup(ctx, datamover.Backup{
+			Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume{Path: from.Path, Block: from.Block},
+			Parent: of.parent, Source: l.spec.source, Tags: l.spec.tags, Settings: l.spec.settings, Again: of.again,
+		}, report)
+		if err == nil {
+			break
+		}
+		if gone || !errors.Is(err, versioning.ErrNotFound) {
+			return outcome{}, err
+		}
 	}
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: snapshot.Bytes, backup: &stored{
 		id: snapshot.SnapshotID, newBytes: snapshot.NewBytes, path: from.Path,
-	}, warnings: snapshot.Warnings}, nil
+	}, warnings: append(warnings, snapshot.Warnings...)}, nil
 }
 
 // restore calls the mover to restore the data of a volume.
@@ -140,6 +155,18 @@ func (a *Agent) restore(
 			return err
 		})
 	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes, warnings: restored.Warnings}, err
+}
+
+// mostLosses is how many bytes of warnings the status of a load has.
+const mostLosses = 4000
+
+// lossesOf returns the status.message of a load that is Completed: its warnings, one in each line.
+func lossesOf(warnings []string) string {
+	text := strings.Join(warnings, "\n")
+	for n := len(warnings) - 1; len(text) > mostLosses && n >= 0; n-- {
+		text = strings.Join(append(slices.Clone(warnings[:n]), fmt.Sprintf("%d more warnings", len(warnings)-n)), "\n")
+	}
+	return text
 }
 
 // warn logs the warnings of a mover for a load.
@@ -195,25 +222,47 @@ func inside(volume hostpath.Volume, do func(root *os.Root) error) error {
 }
 
 // signalRestored lets the pod of a restored volume continue, unless it was done before. It does nothing for other
-// loads, and for a pod that does not exist any more.
+// loads, for a pod that does not exist any more, and for one to which signals reports the end of all of its loads.
 func (a *Agent) signalRestored(ctx context.Context, l *load) error {
-	if !l.restore || l.podLabel != "" {
-		return nil
+	owner, marks, err := a.marks(ctx, l)
+	if err != nil || !marks {
+		return err
 	}
-	owner := metav1.GetControllerOf(l.Object)
-	if owner == nil {
+	if owner == "" {
 		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be notified that its volume is restored", l.name,
 			l.GetName())
 	}
 	if done, err := a.isSignalled(ctx, l); err != nil || done {
 		return err
 	}
-	restored, wait, err := a.exposed(ctx, l)
+	return a.changeMarks(ctx, l, func(root *os.Root) error { return signal.Restored(root, owner) })
+}
+
+// marks reports whether the volume of a load is to be marked for the pod that waits for it, and returns the UID of the
+// Restore, "" if there is none.
+func (a *Agent) marks(ctx context.Context, l *load) (restore string, marks bool, err error) {
+	if !l.restore || l.podLabel != "" {
+		return "", false, nil
+	}
+	if owner := metav1.GetControllerOf(l.Object); owner != nil {
+		restore = string(owner.UID)
+	}
+	pod, err := a.pod(ctx, l)
+	if err != nil || pod == nil {
+		return restore, restore == "", err
+	}
+	_, reported := waitingIn(pod)
+	return restore, !reported, nil
+}
+
+// changeMarks changes the marks in the volume of a load, if that is accessible.
+func (a *Agent) changeMarks(ctx context.Context, l *load, change func(*os.Root) error) error {
+	volume, wait, err := a.exposed(ctx, l)
 	if err != nil || wait != "" {
 		return err
 	}
-	defer func() { _ = restored.Close() }()
-	return inside(restored.Volume, func(root *os.Root) error { return signal.Restored(root, string(owner.UID)) })
+	defer func() { _ = volume.Close() }() // a directory
+	return inside(volume.Volume, change)
 }
 
 // isSignalled reports whether the pod of a restored volume knows that the volume is restored, or can read it.
@@ -226,12 +275,10 @@ func (a *Agent) isSignalled(ctx context.Context, l *load) (is bool, err error) {
 	if seen(pod) == string(owner.UID) {
 		return true, nil
 	}
-	restored, wait, err := a.exposed(ctx, l)
-	if err != nil || wait != "" {
-		return false, err
+	if _, reported := waitingIn(pod); reported { // after the end of the load
+		return false, nil
 	}
-	defer func() { _ = restored.Close() }()
-	err = inside(restored.Volume, func(root *os.Root) error {
+	err = a.changeMarks(ctx, l, func(root *os.Root) error {
 		is = signal.IsRestored(root, string(owner.UID))
 		return nil
 	})
@@ -241,17 +288,13 @@ func (a *Agent) isSignalled(ctx context.Context, l *load) (is bool, err error) {
 // signalFailed signals to a waiting pod on this node that the data of its volume is not restored. If that fails, the
 // pod waits until its own timeout.
 func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
-	owner := metav1.GetControllerOf(l.Object)
-	if !l.restore || l.podLabel != "" || owner == nil {
-		return
+	owner, marks, err := a.marks(ctx, l)
+	if err == nil && marks && owner != "" {
+		err = a.changeMarks(ctx, l, func(root *os.Root) error {
+			return signal.Failed(root, owner, notRestored(l.spec.volume, why))
+		})
 	}
-	waiting, wait, err := a.exposed(ctx, l)
-	if err != nil || wait != "" {
-		return
-	}
-	defer func() { _ = waiting.Close() }()
-	if err := inside(waiting.Volume,
-		func(root *os.Root) error { return signal.Failed(root, string(owner.UID), why) }); err != nil {
+	if err != nil {
 		a.Log.Warn("could not notify the pod that its volume is not restored", "name", l.GetName(), "error", err)
 	}
 }

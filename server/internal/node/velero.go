@@ -27,8 +27,9 @@ func (l *load) isVeleros() bool {
 		(l.podLabel == "" || velerov1.IsVeleroDataMover(l.spec.mover))
 }
 
-// isForeign reports whether a load for which an agent has no mover belongs to another controller.
-func (l *load) isForeign() bool { return l.podLabel != "" }
+// isForeign reports whether a load for which an agent has no mover belongs to another controller. A built-in mover is one
+// of node agents: if they do not have it, nobody moves the data.
+func (l *load) isForeign() bool { return l.podLabel != "" && !velerov1.IsBuiltInMover(l.spec.mover) }
 
 // rival returns why an agent of Velero may work on a load of this node, "" if none does.
 func (a *Agent) rival(ctx context.Context, l *load) (string, error) {

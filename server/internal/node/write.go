@@ -118,7 +118,9 @@ type outcome struct {
 
 	lost   bool // the mover has ended before it answered; there is no phase
 	memory bool // because it needed more memory
-	at     time.Time
+	// interrupted is set if the attempt was ended from outside, so that it does not count.
+	interrupted bool
+	at          time.Time
 }
 
 // end writes the end of a load, after the objects that expose its volume were removed. For a refused load, nothing

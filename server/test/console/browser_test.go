@@ -44,6 +44,7 @@ type chromium struct {
 	away  error // why there is no browser
 	cmd   *exec.Cmd
 	in    io.WriteCloser
+	said  programs.Output // on stderr
 
 	mu      sync.Mutex
 	last    int // number that a command or a tab has got
@@ -59,10 +60,14 @@ func (c *chromium) run() error {
 		return err
 	}
 	if out, err := exec.Command(program, "build").CombinedOutput(); err != nil {
+		const isBroken = 3 // of server/test/browser
+		if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == isBroken {
+			return fmt.Errorf("%w: %s", err, out)
+		}
 		return fmt.Errorf("%w: %s", errNoBrowser, out)
 	}
 	c.cmd = exec.Command(program)
-	c.cmd.Stderr = os.Stderr
+	c.cmd.Stderr = io.MultiWriter(os.Stderr, &c.said)
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return err
 	}
@@ -87,7 +92,7 @@ func (c *chromium) read(answers *json.Decoder) {
 		c.mu.Lock()
 		if err != nil {
 			for id, waits := range c.waiting {
-				waits <- reply{ID: id, Error: "the browser has ended: " + err.Error()}
+				waits <- reply{ID: id, Error: "the browser has ended: " + err.Error() + ": " + c.said.String()}
 			}
 			c.waiting = nil
 			c.mu.Unlock()
@@ -112,13 +117,19 @@ func (c *chromium) ask(t *testing.T, what command) reply {
 	t.Helper()
 	what.ID = c.number()
 	answer := make(chan reply, 1)
-	c.mu.Lock()
-	require.NotNil(t, c.waiting, "the browser has ended")
-	c.waiting[what.ID] = answer
-	err := json.NewEncoder(c.in).Encode(what)
-	c.mu.Unlock()
-	require.NoError(t, err)
+	require.NoError(t, c.send(&what, answer))
 	return <-answer
+}
+
+// send gives a command to the browser. The lock is free afterwards: a test that fails with it would make all others wait.
+func (c *chromium) send(what *command, answer chan reply) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		return fmt.Errorf("the browser has ended: %s", c.said.String())
+	}
+	c.waiting[what.ID] = answer
+	return json.NewEncoder(c.in).Encode(what)
 }
 
 // stop ends the browser, if one was started.
@@ -143,9 +154,19 @@ type browser struct {
 	tab   int
 }
 
-// browse opens the link of a console in a browser, or its first page if it is in a cluster. It skips the test where no
-// browser can be had, or the scripts of the console cannot.
+// browse opens a link of a console in a browser, or no page if it is in a cluster.
 func browse(t *testing.T, c *console) *browser {
+	t.Helper()
+	b := blank(t, c)
+	if c.link != "" {
+		b.do(command{Do: "open", URL: c.newLink()})
+		b.until(`location.search === "" && document.readyState === "complete"`)
+	}
+	return b
+}
+
+// blank opens a tab for a console. It skips the test where no browser can be had, or the scripts of the console cannot.
+func blank(t *testing.T, c *console) *browser {
 	t.Helper()
 	if !strings.Contains((&visitor{console: c}).get("/").text, "pico.min") {
 		t.Skip("the console was built without its scripts: there is no npm")
@@ -155,11 +176,7 @@ func browse(t *testing.T, c *console) *browser {
 		t.Skip(shared.away)
 	}
 	require.NoError(t, shared.away)
-	b := tab(t, c.base, 0)
-	if c.link != "" {
-		b.do(command{Do: "open", URL: c.link})
-	}
-	return b
+	return tab(t, c.base, 0)
 }
 
 // tab opens a tab until the end of the test, with the cookies of another one, or with none.

@@ -191,7 +191,7 @@ func (v *visitor) in(t *testing.T) *visitor {
 	t.Helper()
 	c := *v.console
 	c.t = t
-	return &visitor{console: &c, cookie: v.cookie, token: v.token}
+	return &visitor{console: &c, cookie: v.cookie, token: v.token, tab: v.tab}
 }
 
 // keeps sends a form with a wrong field, or with several fields, and requires that it leads back to the form with what

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,23 +20,26 @@ func TestAcceptConsole_Rebinding(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
 	c := open(t, s)
-	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, c.base)
+	require.Regexp(t, `^http://[0-9a-f]{32}\.localhost:\d+$`, c.base)
 	nobody, user := &visitor{console: c}, c.user()
 	require.Equal(t, http.StatusOK, user.get("/queue").code)
 
+	link := strings.TrimPrefix(c.link, c.base)
 	port := c.base[strings.LastIndex(c.base, ":"):]
-	for _, host := range []string{"evil.example" + port, "localhost" + port, "127.0.0.1", "127.0.0.1:1", "[::1]" + port,
-		"127.0.0.1" + port + ".evil.example", "evil.example"} {
+	for _, host := range []string{"evil.example" + port, "localhost" + port, "127.0.0.1" + port, "127.0.0.1",
+		"[::1]" + port, strings.Repeat("0", 32) + ".localhost" + port, strings.TrimPrefix(c.base, "http://") + ".evil.example",
+		"evil.example"} {
 		got := user.get("/queue", "Host", host)
 		require.Equal(t, http.StatusForbidden, got.code, host)
 		require.Contains(t, got.text, "this console is not at "+host)
-		require.Equal(t, http.StatusForbidden, nobody.get(strings.TrimPrefix(c.link, c.base), "Host", host).code, host)
+		require.Equal(t, http.StatusForbidden, nobody.get(link, "Host", host).code, host)
 	}
 	require.Equal(t, http.StatusUnauthorized, nobody.get("/").code)
-	require.Contains(t, nobody.get("/").text, "open the link that &#34;cleat console&#34; has printed")
+	require.Contains(t, nobody.get("/").text, "open the link that it prints")
 	require.Equal(t, http.StatusForbidden, nobody.get("/?session=x").code)
 	require.Equal(t, http.StatusForbidden, nobody.get("/?session=").code)
-	for _, cookie := range []string{"x", "", strings.TrimPrefix(c.link, c.base+"/?session=")} {
+	secret := strings.TrimPrefix(link, "/?session=")
+	for _, cookie := range []string{"x", "", secret, user.tab} {
 		name, _, _ := strings.Cut(user.cookie, "=")
 		stranger := &visitor{console: c, cookie: name + "=" + cookie}
 		require.Equal(t, http.StatusUnauthorized, stranger.get("/queue").code)
@@ -43,8 +47,14 @@ func TestAcceptConsole_Rebinding(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, (&visitor{console: c, token: "x"}).get("/queue").code,
 		"a token is for a console in a cluster")
-	got := nobody.get("/queue?"+strings.TrimPrefix(c.link, c.base+"/?")+"&a=b", "Sec-Fetch-Site", "none")
-	require.Equal(t, "/queue?a=b", got.header.Get("Location"), "the secret is in no address that is kept")
+	require.Equal(t, http.StatusForbidden, nobody.send(http.MethodHead, link, nil).code, "who only looks spends no link")
+	(&visitor{console: c}).enter(nobody.get("/queue?session="+secret+"&a=b", "Sec-Fetch-Site", "none"), "/queue?a=b")
+	require.Contains(t, nobody.get(link).text, "this link was opened before")
+	require.Equal(t, "/", user.get(link).header.Get("Location"), "a tab that is loaded again")
+
+	named := open(t, s, "--host", "127.0.0.1")
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+$`, named.base)
+	require.Equal(t, http.StatusOK, named.user().get("/queue").code)
 }
 
 // TestAcceptConsole_CrossSite sends what pages of other sites could have browsers send.
@@ -81,6 +91,8 @@ func TestAcceptConsole_CrossSite(t *testing.T) {
 		"no type":        {form, []string{"Content-Type", ""}, http.StatusForbidden, "forms alone"},
 		"no token":       {url.Values{"uid": form["uid"]}, nil, http.StatusForbidden, "load it again"},
 		"a wrong token":  {url.Values{"uid": form["uid"], "token": {"x"}}, nil, http.StatusForbidden, "load it again"},
+		"another tab":    {with(form, "tab", "x"), nil, http.StatusForbidden, "this tab shows pages alone"},
+		"no tab":         {with(form, "tab", ""), nil, http.StatusForbidden, "this tab shows pages alone"},
 		"another object": {url.Values{"uid": {"x"}, "token": form["token"]}, nil, http.StatusBadRequest, "created again"},
 		"the session":    {form, []string{"Cookie", ""}, http.StatusUnauthorized, "does not know you"},
 	} {
@@ -112,4 +124,11 @@ func TestAcceptConsole_CrossSite(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, got.code, got.text)
 	require.Equal(t, "/backups/nightly", got.header.Get("Location"))
 	require.True(t, cancelled())
+}
+
+// with returns a form with another value of a field.
+func with(form url.Values, field, value string) url.Values {
+	form = maps.Clone(form)
+	form.Set(field, value)
+	return form
 }

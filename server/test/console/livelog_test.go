@@ -171,13 +171,13 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	c := open(t, s)
 	user := c.user()
 	const path = "/backups/held/log"
-	require.Contains(t, user.get(path).text, "no pod in namespace "+s.Namespace+" runs the server")
+	page := user.events(path)
+	page.until("no pod in namespace " + s.Namespace + " runs the server")
 	log := runServerPod(s)
 	own := s.Namespace + "/held"
 	log.write("begins", own)
 	log.write("of another", s.Namespace+"/heldbeside")
 	log.write("evil <script>alert('x')</script>\x1b[31m\n  error=\n  | second <img src=x>", own)
-	page := user.events(path)
 	text := page.until("second &lt;img")
 	for _, want := range []string{"begins: backup=" + own, "evil &lt;script&gt;", "of 4 lines so far", "--follow"} {
 		require.Contains(t, text, want)
@@ -202,7 +202,7 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 
 	follow := exec.Command(site.Program(t), "backup", "logs", "held", "-f", "--kubeconfig", s.Kubeconfig, "--namespace",
 		s.Namespace)
-	var printed strings.Builder
+	var printed site.LogBuffer
 	follow.Stdout, follow.Stderr = &printed, &printed
 	require.NoError(t, follow.Start())
 
@@ -225,6 +225,9 @@ func TestAcceptConsole_LiveLog(t *testing.T) {
 	require.Len(t, document.Lines, 1)
 
 	// it is restarted again, and nothing of its last container is kept
+	s.Eventually("the command has the last line, too", func(context.Context) (bool, error) {
+		return strings.Contains(printed.String(), "the server is back"), nil
+	})
 	log.mu.Lock()
 	log.kept = false
 	log.mu.Unlock()

@@ -242,7 +242,7 @@ func TestAcceptConsole_Markup(t *testing.T) {
 		require.Contains(t, page, where)
 		require.Contains(t, page, "&lt;script&gt;alert(", path)
 	}
-	require.Regexp(t, `<td>\d\.\d MiB/s</td><td>\d+(s|m|m\d+s)</td>`, user.get("/loads").text)
+	require.Regexp(t, `<td>[\d.]+ [KM]iB/s</td><td>\d+(s|m|m\d+s)</td>`, user.get("/loads").text)
 	check("events", user.events("/backups/stock").until("&lt;script&gt;alert("))
 }
 

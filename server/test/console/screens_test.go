@@ -81,7 +81,7 @@ func newGallery(t *testing.T) *gallery {
 	shop := s.Workload(3)
 	for _, object := range []string{
 		`{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: %s}, stringData: {password: very-secret}}`,
-		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: %s, labels: {app: web}}, spec: {nodeName: none,
+		`{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: %s, labels: {app: web}}, spec: {
 			containers: [{name: web, image: shop, envFrom: [{secretRef: {name: key}}, {configMapRef: {name: item-a}}]}]}}`,
 		`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: %s}, spec: {selector: {app: web},
 			ports: [{port: 80}]}}`,
@@ -96,7 +96,9 @@ func newGallery(t *testing.T) *gallery {
 	s.Serve("--concurrent-backups", "1")
 	s.Available()
 	due := fmt.Sprintf("0 %d * * *", (time.Now().Hour()+12)%24) // not during the test
-	s.Must("schedule", "create", "nightly", "--schedule", due, "--include-namespaces", shop)
+	// On a busy machine, controllers of Kubernetes write events about the service.
+	s.Must("schedule", "create", "nightly", "--schedule", due, "--include-namespaces", shop,
+		"--exclude-resources", "events")
 	s.Must("backup", "create", "nightly-1", "--from-schedule", "nightly", "--wait")
 	s.Put(fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: %s}}`, shop))
 	s.Must("backup", "create", "nightly-2", "--from-schedule", "nightly", "--wait")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,10 +18,9 @@ import (
 // signIn signs in with a token, as with the form.
 func (c *console) signIn(token string) *visitor {
 	c.t.Helper()
-	got := (&visitor{console: c}).post("/sign-in", url.Values{"bearer": {token}, "next": {"/queue"}})
-	require.Equal(c.t, http.StatusSeeOther, got.code, got.text)
-	cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
-	return &visitor{console: c, cookie: cookie}
+	v := &visitor{console: c}
+	v.enter(v.post("/sign-in", url.Values{"bearer": {token}, "next": {"/queue"}}), "/queue")
+	return v
 }
 
 // signOut signs out, as with the button.

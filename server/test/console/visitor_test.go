@@ -9,6 +9,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,20 +27,30 @@ import (
 
 // console is a running console.
 type console struct {
-	t    *testing.T
-	base string // "http://127.0.0.1:41234"
-	link string // with the secret; "" in a cluster
-	pid  int
+	t     *testing.T
+	base  string // "http://NAME.localhost:41234"
+	link  string // the first one; "" in a cluster
+	links <-chan string
+	in    io.Writer
+	pid   int
 }
 
-var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?session=\S+|listens at (\S+)`)
+var address = regexp.MustCompile(`http://[0-9a-z.]+:\d+/\?session=\S+|listens at \S+:(\d+)`)
 
 // open starts a console of a site until the end of the test.
 func open(t *testing.T, s *site.Site, args ...string) *console {
 	t.Helper()
-	all := append([]string{"console", "--no-browser", "--kubeconfig", s.Kubeconfig, "--namespace", s.Namespace}, args...)
+	return start(t, s, nil, append([]string{"--no-browser"}, args...)...)
+}
+
+// start is open for a console that may open a browser.
+func start(t *testing.T, s *site.Site, environment []string, args ...string) *console {
+	t.Helper()
+	all := append([]string{"console", "--kubeconfig", s.Kubeconfig, "--namespace", s.Namespace}, args...)
 	cmd := exec.Command(site.Program(t), all...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr, cmd.Env = os.Stderr, append(os.Environ(), environment...)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -46,22 +58,37 @@ func open(t *testing.T, s *site.Site, args ...string) *console {
 		_ = cmd.Process.Signal(os.Interrupt)
 		require.NoError(t, cmd.Wait(), "ctrl-c ends it without an error")
 	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		found := address.FindStringSubmatch(lines.Text())
-		switch {
+	links, lines := make(chan string, 1), bufio.NewScanner(out)
+	c := &console{t: t, pid: cmd.Process.Pid, in: in, links: links}
+	for c.base == "" && lines.Scan() {
+		switch found := address.FindStringSubmatch(lines.Text()); {
 		case found == nil:
-			continue
 		case found[1] != "":
-			return &console{t: t, base: "http://" + found[1], pid: cmd.Process.Pid}
+			c.base = "http://console.localhost:" + found[1]
 		default:
 			link, err := url.Parse(found[0])
 			require.NoError(t, err)
-			return &console{t: t, base: link.Scheme + "://" + link.Host, link: found[0], pid: cmd.Process.Pid}
+			c.base, c.link = link.Scheme+"://"+link.Host, found[0]
 		}
 	}
-	require.Fail(t, "the console has printed no address")
-	return nil
+	require.NotEmpty(t, c.base, "the console has printed no address")
+	go func() {
+		defer close(links)
+		for lines.Scan() {
+			if found := address.FindString(lines.Text()); found != "" {
+				links <- found
+			}
+		}
+	}()
+	return c
+}
+
+// newLink presses enter, and returns the link that is printed.
+func (c *console) newLink() string {
+	c.t.Helper()
+	_, err := io.WriteString(c.in, "\n")
+	require.NoError(c.t, err)
+	return <-c.links
 }
 
 // inCluster starts a console that acts with the tokens of requests. Its kubeconfig, with all rights, has the address of
@@ -87,7 +114,8 @@ func TestConsoleGuide(t *testing.T) {
 		c := open(t, s, args...)
 		require.Equal(t, http.StatusUnauthorized, (&visitor{console: c}).get("/").code)
 	}
-	for _, wrong := range [][]string{{"--port", "-1"}, {"--in-cluster", "--port", "1"}, {"--host", "a"},
+	for _, wrong := range [][]string{{"--port", "-1"}, {"--in-cluster", "--port", "1"}, {"--host", "a:1"},
+		{"--host", "a,b"},
 		{"--recheck", "1ms"},
 		{"--in-cluster", "--tls-cert-file", "a"}} {
 		_, _, err := s.Run(append([]string{"console"}, wrong...)...)
@@ -99,21 +127,34 @@ func TestConsoleGuide(t *testing.T) {
 type visitor struct {
 	*console
 	cookie, token string
+	tab           string // the token of the tab
 }
 
 // user returns the user of this machine, who has opened the link.
 func (c *console) user() *visitor {
 	c.t.Helper()
 	v := &visitor{console: c}
-	answer := v.get(strings.TrimPrefix(c.link, c.base))
-	require.Equal(c.t, http.StatusSeeOther, answer.code, answer.text)
-	require.Equal(c.t, "/", answer.header.Get("Location"))
-	cookie := answer.header.Get("Set-Cookie")
+	cookie := v.enter(v.get(strings.TrimPrefix(c.newLink(), c.base)), "/")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
 		require.Contains(c.t, cookie, want)
 	}
-	v.cookie, _, _ = strings.Cut(cookie, ";")
 	return v
+}
+
+var nextField = regexp.MustCompile(`<meta http-equiv="refresh" content="0;url=([^"]*)">`)
+var tabField = regexp.MustCompile(`<meta name="tab" content="([^"]+)">`)
+
+// enter takes what lets a browser in from an answer, and returns the cookie.
+func (v *visitor) enter(got answer, next string) (cookie string) {
+	v.t.Helper()
+	require.Equal(v.t, http.StatusOK, got.code, got.text)
+	on, tab := nextField.FindStringSubmatch(got.text), tabField.FindStringSubmatch(got.text)
+	require.NotNil(v.t, on, got.text)
+	require.NotNil(v.t, tab, got.text)
+	require.Equal(v.t, next, on[1])
+	v.tab, cookie = tab[1], got.header.Get("Set-Cookie")
+	v.cookie, _, _ = strings.Cut(cookie, ";")
+	return cookie
 }
 
 // account returns a visitor whose requests have a bearer token.
@@ -152,6 +193,10 @@ func (v *visitor) post(path string, form url.Values, headers ...string) answer {
 // send sends a request. An empty header is not sent.
 func (v *visitor) send(method, path string, form url.Values, headers ...string) answer {
 	v.t.Helper()
+	if v.tab != "" && form != nil && !form.Has("tab") {
+		form = maps.Clone(form)
+		form.Set("tab", v.tab)
+	}
 	began := time.Now()
 	response := v.request(v.t.Context(), method, path, form, headers...)
 	defer response.Body.Close()
@@ -199,7 +244,14 @@ func (v *visitor) request(ctx context.Context, method, path string, form url.Val
 	return response
 }
 
-var transport = &http.Transport{DisableCompression: true}
+// transport finds names below localhost as browsers do.
+var transport = &http.Transport{DisableCompression: true,
+	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if name, port, err := net.SplitHostPort(address); err == nil && strings.HasSuffix(name, ".localhost") {
+			address = net.JoinHostPort("127.0.0.1", port)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
 
 type counter struct {
 	r io.Reader

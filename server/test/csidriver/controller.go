@@ -28,6 +28,9 @@ const (
 	ReadyWith = "readyWith"
 	// OwnedBy is the only user who may read a new volume that is not made from a snapshot.
 	OwnedBy = "ownedBy"
+	// Inodes is the number of files of a new volume, with its root. The volume is in the memory of the node, from the time
+	// when a pod mounts it until the pod ends.
+	Inodes = "inodes"
 )
 
 // record is the file beside the directory of a snapshot.
@@ -47,6 +50,9 @@ func (d *Driver) CreateVolume(
 ) (*csi.CreateVolumeResponse, error) {
 	volume := &csi.Volume{VolumeId: request.Name, CapacityBytes: request.GetCapacityRange().GetRequiredBytes(),
 		ContentSource: request.VolumeContentSource}
+	if inodes := request.Parameters[Inodes]; inodes != "" {
+		volume.VolumeContext = map[string]string{Inodes: inodes}
+	}
 	if exists(d.Volume(request.Name)) {
 		return &csi.CreateVolumeResponse{Volume: volume}, nil
 	}

@@ -120,7 +120,11 @@ func (d *Driver) NodePublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	if err := d.onNode(ctx, "mount", "--bind", source, request.TargetPath); err != nil {
+	mount := []string{"--bind", source}
+	if inodes := request.VolumeContext[Inodes]; inodes != "" {
+		mount = []string{"-t", "tmpfs", "-o", "mode=0755,nr_inodes=" + inodes, "tmpfs"}
+	}
+	if err := d.onNode(ctx, "mount", append(mount, request.TargetPath)...); err != nil {
 		return nil, errors.Join(err, d.detach(request.TargetPath))
 	}
 	if request.Readonly {

@@ -48,6 +48,10 @@ var eventsByReason = map[string]event{
 		"Backup", "Warning",
 		"A deletion of the backup was refused, for example while a restore reads it.",
 	},
+	"DamagedFiles": {
+		"Backup", "Warning",
+		"The backup was deleted although files of it are damaged; the event says what could not be read, and what stays.",
+	},
 	"Failed":   {loads, "Warning", "The load has failed, with the reason."},
 	"Held":     {"Backup", "Normal", "The files of the backup have a legal hold."},
 	"Kept":     {"Backup", "Normal", "The bucket keeps the backup until a time, or as it is held; it is deleted afterwards."},

@@ -115,7 +115,7 @@ func escape(text string) string {
 var flagOfText = regexp.MustCompile("(?:^|[\\s`(\"'|=\\[])--([a-z][a-z0-9-]*)")
 
 // othersFlags are flags of other programs that pages mention.
-var othersFlags = []string{"from-literal"}
+var othersFlags = []string{"from-literal", "ignore-missing", "insecure-ignore-tlog"}
 
 // isAboutTheServer reports whether each flag in a page is one of the program cleat. Other pages may name
 // flags of other programs.

@@ -64,14 +64,21 @@ func TestAcceptFaults_BucketAwayFromRuns(t *testing.T) {
 	s.AwaitBackup("old", velerov1.BackupPhaseCompleted)
 
 	names := []string{"short", "long", "bulk", "late"}
-	for name, shop := range map[string]string{"short": s.Workload(40), "long": s.Workload(80), "bulk": bulk(s, 20, 100)} {
+	s.BeginBackupOf("bulk", bulk(s, 20, 100))
+	notes.AwaitItems(s, "bulk", 6)
+	notes.Hold() // no run ends before S3 is away, however busy the machine is
+	for name, shop := range map[string]string{"short": s.Workload(40), "long": s.Workload(80)} {
 		s.BeginBackupOf(name, shop)
+		s.AwaitBackup(name, velerov1.BackupPhaseInProgress)
 	}
 	s.BeginRestore("back")
-	notes.AwaitItems(s, "back", 1)
-	notes.AwaitItems(s, "short", 1)
-	notes.AwaitItems(s, "bulk", 6)
+	s.Eventually("the restore is in progress", func(ctx context.Context) (bool, error) {
+		var r velerov1.Restore
+		err := s.Client.Get(ctx, s.Key("back"), &r)
+		return r.Status.Phase == velerov1.RestorePhaseInProgress, err
+	})
 	wire.Refuse()
+	notes.Release()
 	s.BeginBackupOf("late", s.Workload(2))
 	s.BeginRestore("again")
 	s.BeginDeletion("old")

@@ -2,7 +2,6 @@ package install_test
 
 import (
 	"encoding/json"
-	"net"
 	"path/filepath"
 	"testing"
 
@@ -19,16 +18,13 @@ func TestAcceptInstall_VelerosClientWithoutSignedURLs(t *testing.T) {
 	programs := velero.Get(t)
 	s := site.New(t, "cleat.dev/file")
 	v := &velero.Site{Programs: programs, Kubeconfig: s.Kubeconfig, Namespace: s.Namespace, WorkDir: t.TempDir()}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := site.FreeAddress(t)
 	s.Serve("--download-address", address, "--download-url", "http://"+address+"/files")
 	s.Available()
 	shop, file := s.Workload(2), filepath.Join(t.TempDir(), "b.tar.gz")
 	s.Must("backup", "create", "b", "--include-namespaces", shop, "--wait", "--labels", "a=b", "--ordered-resources",
 		"pods="+shop+"/x")
-	_, _, err = s.Run("backup", "create", "partial", "--include-namespaces", shop+",none", "--wait")
+	_, _, err := s.Run("backup", "create", "partial", "--include-namespaces", shop+",none", "--wait")
 	require.ErrorContains(t, err, "exit status 1", "there is no such namespace")
 	s.Must("restore", "create", "r", "--from-backup", "b", "--wait")
 	run := func(args ...string) string {

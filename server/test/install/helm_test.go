@@ -130,11 +130,18 @@ resources: {limits: {cpu: "2"}}
 		"least privilege for volumes": {
 			[]string{
 				"--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop, "--features",
-				"EnableCSI",
+				"EnableCSI", "--rbac-all-volumes",
 				"--use-node-agent", "--sa-annotations", "iam=x",
 			},
-			"credentials: {useSecret: false}\nrbac: {clusterAdministrator: false, namespaces: [" + shop + "]}\n" +
+			"credentials: {useSecret: false}\n" +
+				"rbac: {clusterAdministrator: false, namespaces: [" + shop + "], allVolumes: true}\n" +
 				"configuration: {features: EnableCSI}\ndeployNodeAgent: true\nserviceAccount: {server: {annotations: {iam: x}}}\n",
+		},
+		"least privilege with node agents": {
+			[]string{"--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", shop,
+				"--use-node-agent"},
+			"credentials: {useSecret: false}\nrbac: {clusterAdministrator: false, namespaces: [" + shop + "]}\n" +
+				"deployNodeAgent: true\n",
 		},
 		"a service account of others": {
 			[]string{"--no-default-backup-location", "--no-secret", "--service-account-name", "backups", "--use-node-agent"},

@@ -245,7 +245,8 @@ func TestAcceptInstall_EverythingAndUninstall(t *testing.T) {
 		"--features=EnableAPIGroupVersions"}, pod.Spec.Containers[0].Args)
 	require.Equal(t, "team-velero-plugin-x", pod.Spec.InitContainers[0].Name)
 	require.Equal(t, "velero-velero-plugin-for-aws", pod.Spec.InitContainers[1].Name)
-	require.Equal(t, "cleat-dev-cleat-kopia", pod.Spec.InitContainers[2].Name, "it removes what the agents have stored")
+	require.Equal(t, "registry-example-io-cleat-kopia", pod.Spec.InitContainers[2].Name,
+		"it removes what the agents have stored, and is beside the image of the server")
 	withRestic := s.Must("install", "--no-default-backup-location", "--no-secret", "--use-node-agent",
 		"--uploader-type=restic", "--dry-run")
 	for _, mover := range []string{"kopia", "restic"} {
@@ -366,7 +367,7 @@ func checkAgents(s *site.Site) {
 	require.Equal(s.T, map[string]string{"component": "velero", "name": "node-agent", "role": "node-agent", "team": "ops",
 		"cleat.dev/node-agent": "true"},
 		pod.Labels)
-	require.Equal(s.T, []string{"velero", "system-node-critical", "cleat-dev-cleat-kopia"}, []string{
+	require.Equal(s.T, []string{"velero", "system-node-critical", "registry-example-io-cleat-kopia"}, []string{
 		pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName, pod.Spec.InitContainers[0].Name,
 	})
 	c := pod.Spec.Containers[0]

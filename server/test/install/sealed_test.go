@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,10 +38,7 @@ func sealKey(t *testing.T) (private, public string) {
 // serveDownloads starts a server with an address for downloads. The paths of its sockets are short.
 func serveDownloads(s *site.Site, args ...string) *site.Server {
 	s.T.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(s.T, err)
-	address := listener.Addr().String()
-	require.NoError(s.T, listener.Close())
+	address := site.FreeAddress(s.T)
 	scratch, err := os.MkdirTemp("", "s")
 	require.NoError(s.T, err)
 	return s.Serve(append([]string{"--download-address", address, "--download-url", "http://" + address, "--scratch-dir",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,8 +102,8 @@ To know:
 - deployment velero is managed by Helm, which must not scale it up again while cleat runs
 - daemonset node-agent runs Velero's node agents: it is stopped, and daemonset cleat-node-agent runs cleat's in their place, with the data movers ghcr.io/cleat-dev/cleat-kopia:latest, ghcr.io/cleat-dev/cleat-restic:latest
 - the node agents of daemonset node-agent are not privileged; cleat's move volumes that are block devices only if they are: use --privileged-node-agent if there are some
-- repository blog-default-restic (restic) of namespace blog moves over as it is: cleat's node agents with the data mover cleat.dev/restic restore from it and back up into it
-- repository shop-default-kopia (kopia) of namespace shop moves over as it is: cleat's node agents with the data mover cleat.dev/kopia restore from it and back up into it
+- repository blog-default-restic (restic) of namespace blog: cleat's node agents with the data mover cleat.dev/restic restore from it and back up into it, unless its location is listed above
+- repository shop-default-kopia (kopia) of namespace shop: cleat's node agents with the data mover cleat.dev/kopia restore from it and back up into it, unless its location is listed above
 - the repositories of volumes have the password that every Velero has, which is public: whoever reads the bucket reads the volumes, and whoever writes it can replace them; see "Password of repositories" in server/docs/node-agents.md for how to change it
 - objects of kind DataUpload that have not ended: 1; a take-over lets Velero's node agents end them, for the time of --load-timeout, and then cancels them
 - objects of kind PodVolumeBackup that have not ended: 1; a take-over lets Velero's node agents end them, for the time of --load-timeout, and then cancels them
@@ -121,6 +122,7 @@ To know:
 
 	out = s.Must("takeover", "start", "--timeout", "1ms", "--force", "--wait=false", "--image",
 		"registry.example.io/cleat:v1")
+	require.Contains(t, out, "lease/cleat-server released: cleat works\n")
 	require.Contains(t, out, "podvolumebackup/open cancelled: it did not end in time\n")
 	require.Contains(t, out, "dataupload/open has not ended; cleat's node agents mark it as Failed\n")
 	var before, agents appsv1.DaemonSet
@@ -141,4 +143,119 @@ To know:
 	require.NoError(t, s.Client.Get(t.Context(), s.Key("node-agent"), &before))
 	require.Equal(t, map[string]string{"disks": "fast"}, before.Spec.Template.Spec.NodeSelector)
 	s.AwaitGone(&appsv1.DaemonSet{}, "cleat-node-agent")
+}
+
+// veleroAgents returns a DaemonSet of Velero's node agents.
+func veleroAgents(s *site.Site, args ...string) *appsv1.DaemonSet {
+	labels := map[string]string{"role": "node-agent"}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "node-agent"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{NodeSelector: map[string]string{"disks": s.Namespace}, Containers: []corev1.Container{{
+					Name: "node-agent", Image: "velero/velero:v1.18.3", Command: []string{"/velero"},
+					Args: append([]string{"node-agent", "server"}, args...),
+				}}}},
+		},
+	}
+}
+
+// TestAcceptInstall_TakeOverChecksFirst has the check find what agents and server would refuse, and what data movers
+// cannot do. A take-over that does not become ready leaves Velero as it was.
+func TestAcceptInstall_TakeOverChecksFirst(t *testing.T) {
+	t.Parallel()
+	s := site.New(t, "cleat.dev/file")
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.Namespace, Name: name} }
+	location := func(name, provider string, config map[string]string) *velerov1.BackupStorageLocation {
+		return &velerov1.BackupStorageLocation{ObjectMeta: meta(name), Spec: velerov1.BackupStorageLocationSpec{
+			Provider: provider, Config: config,
+			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "b"}}}}
+	}
+	secret := location("secret", "aws", map[string]string{"region": "eu-central-1"})
+	secret.Spec.Credential = &velerov1.SecretKeySelector{Name: "none", Key: "cloud"}
+	agents := &corev1.ConfigMap{ObjectMeta: meta("agents"),
+		Data: map[string]string{"a": `{"loadConcurrency": {"globalConfig": "many"}, "newer": 1}`}}
+	objects := []client.Object{
+		veleroDeployment(s, "velero/velero:v1.18.3", "server", "--repo-maintenance-job-configmap=jobs",
+			"--backup-repository-configmap=repositories", "--global-backup-volume-policies-configmap=gone",
+			"--restore-resource-priorities=pods,-,-"),
+		veleroAgents(s, "--node-agent-configmap=agents", "--data-mover-prepare-timeout=0s"), agents,
+		&corev1.ConfigMap{ObjectMeta: meta("jobs"), Data: map[string]string{"global": `{"newer": 1}`,
+			"shop-google-kopia": `{"keepLatestMaintenanceJobs": -1}`}},
+		&corev1.ConfigMap{ObjectMeta: meta("repositories"), Data: map[string]string{"kopia": `{"cacheLimitMB": "lots"}`}},
+		location("google", "gcp", nil), location("azure", "velero.io/azure", nil), secret,
+		location("region", "velero.io/aws", nil),
+		&velerov1.VolumeSnapshotLocation{ObjectMeta: meta("disks"), Spec: velerov1.VolumeSnapshotLocationSpec{
+			Provider: "gcp", Credential: &velerov1.SecretKeySelector{Name: "none", Key: "cloud"}}},
+		&velerov1.BackupRepository{ObjectMeta: meta("shop-google-kopia"), Spec: velerov1.BackupRepositorySpec{
+			VolumeNamespace: "shop", BackupStorageLocation: "google", RepositoryType: "kopia",
+			RepositoryConfig: map[string]string{"fullMaintenanceInterval": "weekly"}}},
+	}
+	for _, object := range objects {
+		require.NoError(t, s.Client.Create(t.Context(), object))
+	}
+	const instead = "; stay with Velero, or back up the volumes by snapshots, or into a location in S3, " +
+		"before you take over"
+	out, _, err := s.Run("takeover", "check", "--timeout", "1ms")
+	require.Error(t, err)
+	for _, line := range []string{
+		"- the server would refuse: --restore-resource-priorities: ",
+		"- the server would refuse: ConfigMap " + s.Namespace + "/jobs: shop-google-kopia: keepLatestMaintenanceJobs is -1, want 0",
+		"- the server would refuse: ConfigMap " + s.Namespace + `/repositories: kopia: cacheLimitMB is "lots", want a number`,
+		"- the server would refuse: ConfigMap " + s.Namespace + "/gone, see --global-backup-volume-policies-configmap, does not " +
+			"exist",
+		`- the server would refuse: BackupRepository shop-google-kopia: spec.repositoryConfig: fullMaintenanceInterval is "weekly"`,
+		"- the server warns: ConfigMap " + s.Namespace + "/jobs: global: newer is unknown and has no effect",
+		"- the node agent would not start: --data-mover-prepare-timeout 0s: want more than 0",
+		"- the data of volumes in backup storage location google (gcp) is neither restored nor stored: ",
+		"- the data of volumes in backup storage location azure (velero.io/azure) is neither restored nor stored: ",
+		"- the data of volumes in backup storage location region (velero.io/aws) is neither restored nor stored: ",
+		"- the server would refuse backup storage location secret: spec.credential: there is no Secret " + s.Namespace + "/none",
+		"- the server would refuse volume snapshot location disks: spec.credential: there is no Secret " + s.Namespace + "/none",
+	} {
+		require.Contains(t, out, line)
+	}
+	require.Equal(t, 3, strings.Count(out, instead))
+	require.NotContains(t, out, "storage location secret (aws)", "the data movers can use it")
+	require.NotContains(t, out, "misses nothing")
+
+	// Mended, except for the clouds, which are not used any more.
+	for _, object := range objects {
+		require.NoError(t, s.Client.Delete(t.Context(), object))
+	}
+	for _, object := range []client.Object{
+		veleroDeployment(s, "velero/velero:v1.18.3", "server"), veleroAgents(s, "--node-agent-configmap=agents"), agents,
+	} {
+		object.SetResourceVersion("")
+		require.NoError(t, s.Client.Create(t.Context(), object))
+	}
+	out, _, err = s.Run("takeover", "check", "--timeout", "1ms")
+	require.Error(t, err)
+	require.Contains(t, out, "- the node agent would refuse: ConfigMap "+s.Namespace+"/agents: ")
+	agents.Data["a"] = `{"loadConcurrency": {"globalConfig": 2}, "newer": 1, "backupPVC": {"x": {"secretNames": ["s"]}}}`
+	require.NoError(t, s.Client.Update(t.Context(), agents))
+	out = s.Must("takeover", "check", "--timeout", "1ms")
+	require.Contains(t, out,
+		"- the node agent warns: ConfigMap "+s.Namespace+"/agents: newer is unknown and has no effect")
+	require.Contains(t, out, "A take-over of namespace "+s.Namespace+" misses nothing.")
+
+	// No pod becomes ready here.
+	var before, after appsv1.DaemonSet
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("node-agent"), &before))
+	out, errs, err := s.Run("takeover", "start", "--timeout", "1ms", "--image", "registry.example.io/cleat:v1",
+		"--ready-timeout", "3s")
+	require.Error(t, err)
+	require.Contains(t, errs, "cleat is not ready, so it is removed, and nothing of Velero was stopped: ")
+	require.Contains(t, out, "daemonset/cleat-node-agent applied\ndeployment/cleat applied\ndeployment/cleat deleted\n"+
+		"daemonset/cleat-node-agent deleted\n")
+	require.NotContains(t, out, "scaled")
+	require.NotContains(t, out, "daemonset/node-agent stopped")
+	require.Equal(t, int32(1), *awaitReplicas(s, "velero", 1).Spec.Replicas)
+	require.NoError(t, s.Client.Get(t.Context(), s.Key("node-agent"), &after))
+	require.Equal(t, before.Spec, after.Spec)
+	require.Empty(t, after.Annotations["cleat.dev/taken-over-node-selector"])
+	s.AwaitGone(&appsv1.Deployment{}, "cleat")
+	s.AwaitGone(&appsv1.DaemonSet{}, "cleat-node-agent")
+	s.AwaitGone(&coordinationv1.Lease{}, "cleat-server")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,31 +122,41 @@ func TestAcceptInstall_TakeOver(t *testing.T) {
 	require.Contains(t, check, "- plugin image velero/velero-plugin-for-aws:v1.14.3 runs unmodified\n")
 	require.Contains(t, check, "- backup running is in progress: Velero stops in the middle of it, and cleat takes it "+
 		"up\n")
-	require.NotContains(t, check, "custom resource definition", "Velero's are good enough")
+	require.Equal(t, 4, strings.Count(check, "custom resource definition"), check)
+	for _, newer := range []string{"backups", "downloadrequests", "restores", "schedules"} { // fields of newer versions
+		require.Contains(t, check, "- custom resource definition "+newer+".velero.io is configured, and stays so: ")
+	}
 	require.Contains(t, check, "A take-over of namespace velero misses nothing.\n")
 
 	end := background(s, "takeover", "start", "--timeout", "2m", "--image", "registry.example.io/cleat:v1")
 	awaitReplicas(s, "velero", 0)
 	server.Kill()
-	var none appsv1.Deployment
-	require.True(t, apierrors.IsNotFound(s.Client.Get(t.Context(), s.Key("cleat"), &none)), "a pod of Velero is left")
+	awaitReplicas(s, "cleat", 1)
+	holder := func() string {
+		var lease coordinationv1.Lease
+		require.NoError(t, s.Client.Get(t.Context(), s.Key("cleat-server"), &lease))
+		return *lease.Spec.HolderIdentity
+	}
+	require.Equal(t, "cleat takeover start", holder(), "a pod of Velero is left, so the servers of cleat stand by")
 	g.Disarm()
 	release()
 	deployed := awaitReplicas(s, "cleat", 1)
-	require.Contains(t, end(), "deployment/velero scaled from 1 to 0\ndeployment/cleat applied\nCleat runs in place of "+
-		"Velero in namespace velero;")
+	s.Eventually("the servers of cleat may work", func(context.Context) (bool, error) { return holder() == "", nil })
 	container := deployed.Spec.Template.Spec.Containers[0]
 	require.Equal(t, "registry.example.io/cleat:v1", container.Image)
 	require.Equal(t, old.Spec.Template.Spec.InitContainers, deployed.Spec.Template.Spec.InitContainers)
 	require.Equal(t, old.Spec.Template.Spec.Volumes, deployed.Spec.Template.Spec.Volumes)
 	require.Equal(t, old.Spec.Template.Spec.Containers[0].Env, container.Env)
-	require.Contains(t, s.Must("takeover", "start", "--timeout", "1s", "--image", "registry.example.io/cleat:v1"),
-		"Cleat runs in place", "it may be run again")
 
-	// Cleat continues the work of Velero.
+	// Cleat continues the work of Velero. The take-over has its end when it answers.
 	release = holdPods(s, client.MatchingLabels{"cleat.dev/takes-over": "velero"})
 	s.Environment = v.Environment
 	cleats := s.Serve(append(container.Args[1:], "--plugin-dir", v.PluginDir)...)
+	require.Contains(t, end(), "deployment/cleat applied\ndeployment/velero scaled from 1 to 0\n"+
+		"lease/cleat-server released: "+
+		"cleat works\nCleat runs in place of Velero in namespace velero;")
+	require.Contains(t, s.Must("takeover", "start", "--timeout", "1s", "--image", "registry.example.io/cleat:v1"),
+		"Cleat runs in place", "it may be run again")
 	s.AwaitBackup("running", velerov1.BackupPhaseCompleted)
 	s.AwaitBackup("waiting", velerov1.BackupPhaseCompleted)
 	s.Must("restore", "create", "by-cleat", "--from-backup", "first", "--namespace-mappings", s.Shop+":"+s.Shop+"-cleat",

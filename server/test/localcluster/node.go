@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cleat-dev/cleat/server/test/localcluster/debian"
 	"github.com/cleat-dev/cleat/server/test/localcluster/node"
 )
 
@@ -35,7 +36,7 @@ func (e noNodeError) Error() string {
 // ensureNode unpacks the programs of a node that are not built, and checks that it can run. The error is a
 // noNodeError.
 func ensureNode(ctx context.Context, out io.Writer) error {
-	packages, err := packagesDir()
+	packages, err := debian.Dir()
 	if err != nil {
 		return err
 	}
@@ -57,14 +58,8 @@ func ensureNode(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// packagesDir returns the directory of unpacked Debian packages.
-func packagesDir() (string, error) {
-	root, err := cacheRoot()
-	return filepath.Join(filepath.Dir(root), "debian"), err
-}
-
 func (c *cluster) nodeConfig(programs map[string]string) (node.Config, error) {
-	packages, err := packagesDir()
+	packages, err := debian.Dir()
 	dir, e := c.files.node, c.endpoints
 	api, s3 := filepath.Join(dir, "api.sock"), filepath.Join(dir, "s3.sock")
 	return node.Config{
@@ -191,7 +186,7 @@ func (c *cluster) get(ctx context.Context, path string, into any) error {
 func (c *cluster) describeNode() *nodeDescription {
 	for _, it := range c.components {
 		if it.name == nodeName && it.process != nil {
-			config, _ := c.nodeConfig(nil) // packagesDir has succeeded before
+			config, _ := c.nodeConfig(nil) // debian.Dir has succeeded before
 			return &nodeDescription{
 				Name: config.Name, PID: it.process.cmd.Process.Pid, Kubelet: config.Kubelets(), Containerd: config.Containerd(),
 				Ctr:        config.Ctr(),

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -105,8 +106,16 @@ func csiConfiguredClaims(t *testing.T) {
 	shallow := v.class("shallow",
 		func(c *storagev1.StorageClass) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain) })
 	v.configure(`{"loadConcurrency": {"globalConfig": 2}, "backupPVC": {
-		"` + csidriver.StorageClass + `": {"storageClass": "` + shallow + `", "readOnly": true, "spcNoRelabeling": true, "annotations": {"example.io/shallow": "yes"}},
+		"` + csidriver.StorageClass + `": {"storageClass": "` + shallow + `", "readOnly": true, "spcNoRelabeling": true, "annotations": {"example.io/shallow": "yes"},
+			"secretNames": ["token"], "configMapNames": ["vault"]},
 		"` + shallow + `": {"spcNoRelabeling": true}}}`)
+	in := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	token := &corev1.Secret{ObjectMeta: in(v.shop, "token"), Data: map[string][]byte{"key": []byte("of the tenant")}}
+	vault := &corev1.ConfigMap{ObjectMeta: in(v.shop, "vault"), Data: map[string]string{"url": "of the tenant"}}
+	require.NoError(t, v.client.Create(t.Context(), token))
+	require.NoError(t, v.client.Create(t.Context(), vault))
 	agents := v.agents()
 	v.taken("configured", "data")
 	v.take("other", "data", "chosen")
@@ -115,6 +124,12 @@ func csiConfiguredClaims(t *testing.T) {
 	v.create(other)
 
 	claim, pod := v.exposing("DataUpload", "configured", velerov1.LoadPhaseInProgress)
+	copied, configured := new(corev1.Secret), new(corev1.ConfigMap)
+	require.NoError(t, v.client.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: "token"}, copied))
+	require.NoError(t, v.client.Get(t.Context(), client.ObjectKey{Namespace: v.namespace, Name: "vault"}, configured))
+	require.Equal(t, token.Data, copied.Data)
+	require.Equal(t, vault.Data, configured.Data)
+	require.Equal(t, "configured", copied.OwnerReferences[0].Name)
 	require.Equal(t, shallow, *claim.Spec.StorageClassName)
 	require.Equal(t, []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}, claim.Spec.AccessModes)
 	require.Equal(t, "yes", claim.Annotations["example.io/shallow"])
@@ -135,6 +150,9 @@ func csiConfiguredClaims(t *testing.T) {
 	}
 	for _, name := range []string{"configured", "other"} {
 		v.awaitPhase("DataUpload/"+name, velerov1.LoadPhaseCompleted)
+	}
+	for _, object := range []client.Object{copied, configured} {
+		require.True(t, apierrors.IsNotFound(v.client.Get(t.Context(), client.ObjectKeyFromObject(object), object)))
 	}
 	v.leavesNothing(v.shop, "data")
 }

@@ -42,9 +42,10 @@ func csiDeletions(t *testing.T) {
 	}
 	require.Len(t, v.stored(), 4)
 
-	// The repository is unavailable.
+	// The repository cannot be opened.
 	repository := filepath.Join(v.store, "restic", v.shop)
-	require.NoError(t, os.Rename(repository, repository+"-away"))
+	keys := filepath.Join(repository, "keys")
+	require.NoError(t, os.Rename(keys, repository+"-keys"))
 	request := v.requestDeletion("away")
 	v.eventually("the deletion has failed", func() (bool, error) {
 		err := v.client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
@@ -52,10 +53,10 @@ func csiDeletions(t *testing.T) {
 	})
 	why := strings.Join(request.Status.Errors, "\n")
 	require.Contains(t, why, "from the repository of namespace "+v.shop+": ")
-	require.Contains(t, why, "there is no repository of restic at ")
+	require.Contains(t, why, "the password is wrong")
 	require.Contains(t, why, "the files of the backup were kept")
 	require.FileExists(t, filepath.Join(v.store, "backups", "away", "away.tar.gz"))
-	require.NoError(t, os.Rename(repository+"-away", repository))
+	require.NoError(t, os.Rename(repository+"-keys", keys))
 	v.requestDeletion("away")
 	v.deleted("away")
 	require.Len(t, v.stored(), 3)

@@ -30,7 +30,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), programs.Build(t, "server/cmd/cleat"), "install", "--kubeconfig",
 		cluster.Kubeconfig, "--namespace", v.namespace,
 		"--no-default-backup-location", "--no-secret", "--use-node-agent", "--features", "EnableCSI", "--rbac", "least",
-		"--rbac-namespaces", v.shop).CombinedOutput()
+		"--rbac-namespaces", v.shop, "--rbac-all-volumes").CombinedOutput()
 	require.NoError(t, err, string(out))
 	logs := map[string]*programs.Output{
 		"agent": v.agents("--kubeconfig", cluster.AccountKubeconfig(t, v.namespace, "node-agent"), "--volume-namespaces",

@@ -26,6 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/node/expose"
 	"github.com/cleat-dev/cleat/server/internal/node/settings"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
@@ -84,7 +85,7 @@ func (v *volumeSite) exposers(writes int64) (uploads, downloads node.Exposer, of
 	volumes := &expose.Volumes{
 		Cluster: &run.Cluster{Client: c, Live: c, Namespace: v.namespace}, Settings: new(settings.Settings),
 		Agent:     v.agentPod(v.nodes[0]),
-		Snapshots: csisnapshots.New(config, nil, nil, ""),
+		Snapshots: csisnapshots.New(config, nil, nil, "", nil),
 	}
 	return expose.Uploads{Volumes: volumes}, expose.Downloads{Volumes: volumes}, of
 }
@@ -96,7 +97,7 @@ const immortal = 1 << 40
 func (v *volumeSite) settle(what string, of *life, call func(context.Context) error) error {
 	v.t.Helper()
 	var last error
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(controlplane.Pause(began)) {
 		err := call(of)
 		final, ends := errors.AsType[*node.Final](err)
 		switch {

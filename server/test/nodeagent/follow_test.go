@@ -130,7 +130,7 @@ func (m *machine) logsWhileItRuns() {
 func (m *machine) console(path string) func(text string) func(context.Context) error {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), programs.Build(m.t, "server/cmd/cleat"), "console", "--no-browser",
-		"--kubeconfig", m.plane.Get(m.t).Kubeconfig, "--namespace", m.namespace)
+		"--host", "localhost", "--kubeconfig", m.plane.Get(m.t).Kubeconfig, "--namespace", m.namespace)
 	out, err := cmd.StdoutPipe()
 	require.NoError(m.t, err)
 	require.NoError(m.t, cmd.Start())

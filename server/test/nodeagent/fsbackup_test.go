@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/podclaims"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/programs"
@@ -276,8 +277,8 @@ func (f *files) persistent(name string, claim *corev1.PersistentVolumeClaim) *co
 }
 
 // admit runs a restored pod up to its init container: it provides the volume of its claim, binds it to the node and
-// mounts its volumes.
-func (f *files) admit(namespace, name string) *corev1.Pod {
+// mounts its volumes, which prepare changes before they are restored.
+func (f *files) admit(namespace, name string, prepare ...func(*corev1.Pod)) *corev1.Pod {
 	f.t.Helper()
 	pod := &corev1.Pod{}
 	f.retry("pod "+name+" is restored", func(ctx context.Context) error {
@@ -290,6 +291,10 @@ func (f *files) admit(namespace, name string) *corev1.Pod {
 	require.NoError(f.t, f.client.Create(f.t.Context(), f.persistent(pv, claim)))
 	f.change(claim, func() { claim.Spec.VolumeName = pv })
 	f.mount(pod, dirs(pv))
+	f.mount(pod, map[string]string{podclaims.WaitVolume: waitDir + "/" + podclaims.WaitVolume})
+	for _, change := range prepare {
+		change(pod)
+	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Target: corev1.ObjectReference{Kind: "Node", Name: f.nodes[0]}}
 	require.NoError(f.t, f.client.SubResource("binding").Create(f.t.Context(), pod, binding))
@@ -305,13 +310,28 @@ func (f *files) admit(namespace, name string) *corev1.Pod {
 	return pod
 }
 
-// helper runs the program of the init container, with the volumes in one directory.
+// waitDir is the directory of a restored pod with the volume in which it learns that the others are restored.
+const waitDir = "kubernetes.io~wait"
+
+// endWait ends the init container of a restored pod.
+func (f *files) endWait(pod *corev1.Pod) {
+	f.t.Helper()
+	f.retry("the init container has ended", func(ctx context.Context) error {
+		if err := f.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		pod.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		return f.client.Status().Update(ctx, pod)
+	})
+}
+
+// helper runs the program of the init container, with the signals in one directory.
 func (f *files) helper(pod *corev1.Pod, dir, limit string) (string, error) {
 	f.t.Helper()
 	link := filepath.Join(f.t.TempDir(), "velero-restore-helper")
 	require.NoError(f.t, os.Symlink(programs.Build(f.t, "server/cmd/cleat"), link))
-	cmd := exec.CommandContext(f.t.Context(), link, append(pod.Spec.InitContainers[0].Args, "--volumes",
-		f.volume(pod, dir))...)
+	cmd := exec.CommandContext(f.t.Context(), link, append(pod.Spec.InitContainers[0].Args, "--signals",
+		f.volume(pod, dir), "--volumes", f.t.TempDir())...)
 	cmd.Env = append(os.Environ(), "CLEAT_RESTORE_TIMEOUT="+limit)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -442,7 +462,7 @@ func (f *files) failRestores(t *testing.T, shop string) {
 		return r, f.admit(name+"-"+f.namespace, "db")
 	}
 	broken, pod := fails("broken")
-	out, err := f.helper(pod, "kubernetes.io~empty-dir", "5m")
+	out, err := f.helper(pod, waitDir, "5m")
 	require.Error(t, err)
 	require.Contains(t, out, "the data of volume cache was not restored: ")
 	require.Contains(t, out, "delete the pod, and restore it again")
@@ -496,22 +516,12 @@ func (f *files) restoreInto(t *testing.T, backup, name, namespace string, db *co
 	require.Equal(t, []string{string(r.UID)}, waits.Args)
 	require.Equal(t, "200m", waits.Resources.Limits.Cpu().String())
 	require.Equal(t, int64(1000), *waits.SecurityContext.RunAsUser)
-	for dir, volume := range map[string]string{"kubernetes.io~csi/pv-of-" + namespace: "mount",
-		"kubernetes.io~empty-dir": "cache"} {
-		if volume == "cache" { // it is not restored, so the pod does not mount it there
-			require.NoError(t, os.RemoveAll(f.volume(pod, dir+"/other")))
-		}
-		out, err := f.helper(pod, dir, "5m")
-		require.NoError(t, err, out)
-		require.NoDirExists(t, f.volume(pod, dir+"/"+volume+"/.velero"))
+	out, err := f.helper(pod, waitDir, "5m")
+	require.NoError(t, err, out)
+	for _, path := range dirs("pv-of-" + namespace) {
+		require.NoDirExists(t, f.volume(pod, path+"/.velero"))
 	}
-	f.retry("the init container has ended", func(ctx context.Context) error {
-		if err := f.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
-		pod.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-		return f.client.Status().Update(ctx, pod)
-	})
+	f.endWait(pod)
 	require.Equal(t, velerov1.RestorePhaseCompleted, f.restored(r).Status.Phase, f.results("restores", name))
 	for volume, path := range dirs("pv-of-" + namespace) {
 		if volume == "other" {

@@ -68,17 +68,20 @@ func TestAcceptVolumes_ConfigOfAgents(t *testing.T) {
 	}
 	fails("ConfigMap "+s.namespace+"/missing, see --node-agent-configmap, does not exist", s.nodes[0],
 		"--node-agent-configmap", "missing")
-	s.configure(`{"prepareQueueLength": 2}`)
-	fails("prepareQueueLength is at the top level, where it has no effect; write it as loadConcurrency.prepareQueueLength",
-		s.nodes[0])
 	s.configure(`{"loadConcurrency": {"globalConfig": "many"}}`)
 	fails("ConfigMap "+s.namespace+"/agents: ", s.nodes[0])
-	s.configure(`{"loadConcurrency": {"globalConfig": 2}, "podResources": {"cpuRequest": "1"}}`)
+	s.configure(`{"loadConcurrency": {"globalConfig": 2}, "podResources": {"cpuRequest": "1"}, "prepareQueueLength": 2,
+		"backupPVC": {"a": {"newer": true, "secretNames": ["s"]}}, "privilegedFsBackup": true}`)
 	fails(`node "nowhere" does not exist; name the node of this agent`, "nowhere")
 	a := s.agent(s.nodes[0])
 	s.create(s.backup("b", s.nodes[0]))
 	s.awaitPhase("PodVolumeBackup/b", velerov1.LoadPhaseCompleted)
-	require.Contains(t, a.log.String(), "podResources has no effect")
+	for _, warning := range []string{
+		"podResources has no effect", "privilegedFsBackup has no effect", "backupPVC.a.newer is unknown and has no effect",
+		"prepareQueueLength is at the top level, where it has no effect; write it as loadConcurrency.prepareQueueLength",
+	} {
+		require.Contains(t, a.log.String(), warning)
+	}
 	require.Contains(t, a.log.String(), `by=loadConcurrency.globalConfig`)
 }
 

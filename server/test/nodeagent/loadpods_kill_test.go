@@ -40,7 +40,7 @@ func (s *site) playMovingKubelet(node string) *movingKubelet {
 					k.advance(ctx, &list.Items[i])
 				}
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 	return k

@@ -70,7 +70,7 @@ func installed(t *testing.T, settings string, mebibytes int) *installedAgents {
 		"--provider", "cleat.dev/s3", "--bucket", in.bucket, "--secret-file", credentials,
 		"--backup-location-config", "region="+in.Region+",s3ForcePathStyle=true,s3Url="+in.Endpoint,
 		"--velero-pod-cpu-request", "0", "--velero-pod-cpu-limit", "0", "--log-level", "debug", "--features", "EnableCSI",
-		"--wait")
+		"--rbac-all-volumes", "--wait")
 	require.NoError(t, err, out)
 	i.agent = i.agentPod()
 
@@ -96,7 +96,17 @@ func (i *installedAgents) dir(pod *corev1.Pod) string {
 // watch records the pods that move loads.
 func (i *installedAgents) watch() {
 	for i.t.Context().Err() == nil {
-		for _, pod := range i.moving() {
+		w, err := i.client.Watch(i.t.Context(), new(corev1.PodList), client.InNamespace(i.namespace),
+			client.HasLabels{loadLabel})
+		if err != nil {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				break
+			}
 			i.mu.Lock()
 			of := pod.Labels[loadLabel]
 			if i.movers[of] == nil {
@@ -105,7 +115,7 @@ func (i *installedAgents) watch() {
 			i.movers[of][pod.UID] = true
 			i.mu.Unlock()
 		}
-		time.Sleep(20 * time.Millisecond)
+		w.Stop()
 	}
 }
 
@@ -163,7 +173,7 @@ func (i *installedAgents) load(backup string) (load *velerov1.PodVolumeBackup) {
 // mover returns a pod that moves data, other than some, and a process of the program in it.
 func (i *installedAgents) mover(others ...types.UID) (mover *corev1.Pod, process int) {
 	i.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
 		for _, pod := range i.moving() {
 			if slices.Contains(others, pod.UID) {
 				continue
@@ -379,7 +389,8 @@ func TestAcceptVolumes_OutlivesAgent(t *testing.T) {
 }
 
 // TestAcceptVolumes_OutOfMemory has a data mover killed for its memory. The next attempt succeeds if it has enough.
-// With a limit that is too small, the third one is the last, and the load says what to raise.
+// With a limit that is too small for the program even to start, the third one is the last, and the load says what to
+// raise.
 func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	i := installed(t, `{"podResources": {"memoryLimit": "512Mi"}}`, 1)
@@ -394,7 +405,7 @@ func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "agents"}}
 	require.NoError(t, i.client.Get(t.Context(), client.ObjectKeyFromObject(cm), cm))
-	i.change(cm, func() { cm.Data["any"] = `{"podResources": {"memoryLimit": "16Mi"}}` })
+	i.change(cm, func() { cm.Data["any"] = `{"podResources": {"memoryLimit": "6Mi"}}` })
 	require.NoError(t, i.client.Delete(t.Context(), i.agentPod()))
 	i.agentPod()
 	i.begin("always")
@@ -403,7 +414,7 @@ func TestAcceptVolumes_OutOfMemory(t *testing.T) {
 	require.Equal(t, velerov1.LoadPhaseFailed, load.Status.Phase)
 	require.Regexp(t, "^attempt 3 of 3 was the last; it has ended before all data was moved: it was killed(, perhaps)? "+
 		"because it needed more memory than its limit; raise podResources.memoryLimit of the ConfigMap "+i.namespace+
-		"/agents, which is 16Mi, and restart the node agents$", load.Status.Message)
+		"/agents, which is 6Mi, and restart the node agents$", load.Status.Message)
 	require.Contains(t, i.results("backups", "always"), load.Status.Message)
 	require.Equal(t, 3, i.podsOf(load))
 	i.leavesNoPods()
@@ -419,7 +430,7 @@ func TestAcceptVolumes_Drained(t *testing.T) {
 	i.begin("b")
 	mover, process := i.mover()
 	var thaw func()
-	for began := time.Now(); thaw == nil; time.Sleep(time.Millisecond) {
+	for began := time.Now(); thaw == nil; time.Sleep(5 * time.Millisecond) {
 		require.Less(t, time.Since(began), patience, "no data is stored in time")
 		if i.stored()-before > mebibytes<<20/4 {
 			thaw = i.freeze(mover, process)

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -58,7 +60,7 @@ const patience = 10 * time.Minute
 func retry(t *testing.T, what string, request func(context.Context) error) {
 	t.Helper()
 	var err error
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(controlplane.Pause(began)) {
 		if err = request(t.Context()); err == nil {
 			return
 		}
@@ -137,12 +139,25 @@ func (s *site) eventually(what string, holds func() (bool, error)) {
 	s.t.Helper()
 	var err error
 	ok := false
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(controlplane.Pause(began)) {
 		if ok, err = holds(); ok && err == nil {
 			return
 		}
 	}
 	require.Fail(s.t, "not in time: "+what, "%v", err)
+}
+
+// leave deletes the namespaces of the site, whose names have that of its own: pods that nobody needs any more take the
+// time of a node from the tests that go on.
+func (s *site) leave() {
+	var list corev1.NamespaceList
+	err := s.client.List(context.Background(), &list)
+	for _, of := range list.Items {
+		if strings.Contains(of.Name, s.namespace) {
+			err = errors.Join(err, client.IgnoreNotFound(s.client.Delete(context.Background(), &of)))
+		}
+	}
+	require.NoError(s.t, err)
 }
 
 // newEmptySite returns a site without locations, nodes and plugins.
@@ -153,6 +168,9 @@ func newEmptySite(t *testing.T, p *plane) *site {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agents-"}}
 	require.NoError(t, s.client.Create(t.Context(), namespace))
 	s.namespace = namespace.Name
+	if p == &onNode {
+		t.Cleanup(s.leave)
+	}
 	owner := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
 	s.create(owner)
 	s.owner = owner.UID
@@ -261,7 +279,7 @@ func (s *site) runPod(ctx context.Context, name, node string, labels map[string]
 		if time.Since(began) > patience || ctx.Err() != nil {
 			return nil, err
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(controlplane.Pause(began))
 	}
 	for _, dir := range []string{"kubernetes.io~empty-dir/data", "kubernetes.io~csi/pv-1/mount"} {
 		if err := os.MkdirAll(filepath.Join(s.root, node, string(pod.UID), "volumes", dir), 0o755); err != nil {

@@ -29,7 +29,7 @@ func TestAcceptVolumes_SpecialKinds(t *testing.T) {
 	m := newMachine(t)
 	m.runAgent()
 	m.serve("--features=EnableCSI")
-	for _, row := range []struct { //nolint:paralleltest // one after the other, because one of them changes the configuration of all
+	for _, row := range []struct { //nolint:paralleltest // one after the other
 		name string
 		run  func(m *machine)
 	}{
@@ -38,8 +38,6 @@ func TestAcceptVolumes_SpecialKinds(t *testing.T) {
 		{"the claim of an ephemeral volume is not restored without its pod", ephemeralWithoutPod},
 		{"claims with a retention policy belong to their StatefulSet again", retainedClaims},
 		{"the init container reads what only the user of the pod may read", userOfPod},
-		{"a restore says that a pod cannot start", podCannotStart},
-		{"nothing of root stays in a volume", nothingStays},
 		{"a file system backup leaves out a claim that is excluded", excludedClaim},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -278,45 +276,6 @@ func userOfPod(m *machine) {
 	r := m.restoreShop(nil)
 	require.Equal(m.t, velerov1.RestorePhaseCompleted, r.Status.Phase, m.results("restores", r.Name))
 	require.Equal(m.t, files, m.tree(m.onlyPod(), "list", "/claimed"))
-}
-
-// podCannotStart has an operator that sets a user for init containers who may not read a volume.
-func podCannotStart(m *machine) {
-	m.ownApp(4242)
-	m.takeBackup(true)
-	m.dropShop()
-	helper := &corev1.ConfigMap{}
-	require.NoError(m.t, m.client.Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: "helper"}, helper))
-	m.change(helper, func() { helper.Data["secCtxRunAsUser"] = "1000" })
-	m.t.Cleanup(func() {
-		before := helper.DeepCopy()
-		delete(helper.Data, "secCtxRunAsUser")
-		_ = m.client.Patch(context.Background(), helper, client.MergeFrom(before))
-	})
-	r := m.restoreShop(nil)
-	require.Equal(m.t, velerov1.RestorePhasePartiallyFailed, r.Status.Phase)
-	said := m.results("restores", r.Name)
-	require.Contains(m.t, said, "its data is restored, but pod "+m.shop+"/app does not start")
-	require.Contains(m.t, said, "permission denied")
-}
-
-// nothingStays restores a volume of root for an init container of another user.
-func nothingStays(m *machine) {
-	m.claim("data", corev1.PersistentVolumeFilesystem)
-	app := treePod("app")
-	app.Spec.Volumes = []corev1.Volume{claimed("data")}
-	app.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "claimed", MountPath: "/claimed"}}
-	m.startPod(app)
-	m.tree(app, "write", "/claimed")
-	m.takeBackup(true)
-	m.dropShop()
-	r := m.restoreShop(nil)
-	require.Equal(m.t, velerov1.RestorePhaseCompleted, r.Status.Phase, m.results("restores", r.Name))
-	require.Equal(m.t, int64(1000), *m.onlyPod().Spec.InitContainers[0].SecurityContext.RunAsUser)
-	m.eventually("the agent removes .velero", func() (bool, error) {
-		_, err := os.Stat(filepath.Join(m.dir(m.shop), ".velero"))
-		return os.IsNotExist(err), nil
-	})
 }
 
 func excludedClaim(m *machine) {

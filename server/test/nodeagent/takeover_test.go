@@ -53,19 +53,22 @@ func TestAcceptVolumes_TakeOver(t *testing.T) {
 	require.NoError(t, err, check)
 	require.Contains(t, check, "- daemonset node-agent runs Velero's node agents: it is stopped, and daemonset "+
 		"cleat-node-agent runs cleat's in their place, with the data movers ghcr.io/cleat-dev/cleat-kopia:")
-	require.Contains(t, check, "- repository "+m.shop+"-default-kopia (kopia) of namespace "+m.shop+" moves over as it is")
+	require.Contains(t, check,
+		"- repository "+m.shop+"-default-kopia (kopia) of namespace "+m.shop+": cleat's node agents")
 	require.Contains(t, check, "A take-over of namespace "+m.namespace+" misses nothing.")
 
 	out, err := m.cleat("takeover", "start", "--image", cleatImage, "--node-agent-plugins", moverImage,
 		"--privileged-node-agent")
 	require.NoError(t, err, out)
+	at := 0
 	for _, line := range []string{
-		"node agents of Velero move the data of ", "deployment/velero scaled from 1 to 0", "daemonset/node-agent stopped",
-		"daemonset/cleat-node-agent applied", "deployment/cleat applied",
+		"daemonset/cleat-node-agent applied", "deployment/cleat applied", "deployment/velero scaled from 1 to 0",
+		"daemonset/node-agent stopped", "lease/cleat-server released",
 	} {
-		require.Contains(t, out, line)
+		require.Contains(t, out[at:], line)
+		at += strings.Index(out[at:], line)
 	}
-	require.NotContains(t, out, "cancelled")
+	require.NotContains(t, out, "cancelled", out)
 	one.knows("under-way")
 	var agents corev1.PodList
 	require.NoError(t, m.client.List(t.Context(), &agents, client.InNamespace(m.namespace),

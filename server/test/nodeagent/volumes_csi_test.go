@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/server/test/csidriver"
 )
 
@@ -153,7 +154,7 @@ func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 		node = wanted
 	}
 	pv := new(corev1.PersistentVolume)
-	for {
+	for began := time.Now(); ; {
 		claim := new(corev1.PersistentVolumeClaim)
 		err := v.client.Get(ctx,
 			client.ObjectKey{Namespace: pod.Namespace, Name: pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName}, claim)
@@ -173,7 +174,7 @@ func (v *volumeSite) run(ctx context.Context, pod *corev1.Pod) error {
 			break
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(controlplane.Pause(began)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -263,7 +264,8 @@ func (v *volumeSite) agents(args ...string) []*agent {
 // agentPod creates the pod of the agent of a node, unless it exists.
 func (v *volumeSite) agentPod(node string) *corev1.Pod {
 	v.t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "agent-" + node}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "agent-" + node,
+		Labels: map[string]string{"role": "node-agent"}}}
 	if v.client.Get(v.t.Context(), client.ObjectKeyFromObject(pod), pod) == nil {
 		return pod
 	}
@@ -274,6 +276,8 @@ func (v *volumeSite) agentPod(node string) *corev1.Pod {
 		Tolerations: []corev1.Toleration{{Key: "only", Operator: corev1.TolerationOpExists}},
 	}
 	require.NoError(v.t, v.client.Create(v.t.Context(), pod))
+	pod.Status.Phase = corev1.PodRunning
+	require.NoError(v.t, v.client.Status().Update(v.t.Context(), pod))
 	return pod
 }
 

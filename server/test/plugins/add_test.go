@@ -124,7 +124,7 @@ func TestAcceptPlugins_Add(t *testing.T) {
 	refuses("stdin is not a terminal", "plugin", "add", "a/b:v1")
 	s.Must("plugin", "add", "registry.example.io/a/b:v1", "--confirm", "--image-pull-policy", "Always")
 	refuses("is there already, as init container a-b", "plugin", "add", "registry.example.io/a/b:v1", "--confirm")
-	refuses("use them with --plugin-dir", "plugin", "add", "a/c:v1", "--confirm", "--lock")
+	refuses("--lock is for a directory: use it with --plugin-dir", "plugin", "add", "a/c:v1", "--confirm", "--lock")
 	d := &appsv1.Deployment{}
 	require.NoError(t, s.Client.Get(t.Context(), s.Key("velero"), d))
 	require.Len(t, d.Spec.Template.Spec.InitContainers, 1)

@@ -3,7 +3,6 @@ package plugins_test
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,10 +92,7 @@ func tapeAsInVelero(t *testing.T) {
 
 	// With an address the server offers the file itself.
 	require.NoError(t, server.Stop())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := site.FreeAddress(t)
 	s.Serve("--plugin-dir", plugins, "--download-address", address, "--download-url", "http://"+address+"/files")
 	require.Regexp(t, `msg="backup started" (.* )?backup=`+s.Namespace+`/first`, s.Must("backup", "logs", "first"))
 	require.Contains(t, s.Must("backup", "describe", "first", "--details"), "- "+shop+"/item-a\n")
@@ -116,9 +112,7 @@ func requireTapeInUse(s *site.Site) {
 		}
 		require.Len(s.T, p.Locations, 1)
 		require.Equal(s.T, s.Namespace+"/default", p.Locations[0].Name)
-		require.NotNil(s.T, p.Locations[0].Process)
-		require.NotZero(s.T, p.Locations[0].Process.PID)
-		require.Regexp(s.T, `Locations:\n +`+p.Locations[0].Name+`: +pid \d+, 0 restarts, memory `,
+		require.Regexp(s.T, `Locations:\n +`+p.Locations[0].Name+`: +(pid \d+, 0 restarts, memory |no process between its calls)`,
 			s.Must("plugin", "info", tape))
 	}
 	for plugin, want := range map[string]serverreport.PluginStatus{

@@ -21,7 +21,7 @@ func Restic(t testing.TB) string {
 // FindRestic returns the path of the restic program that "make cluster" has unpacked, or else of the one in PATH.
 func FindRestic() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
-		path := filepath.Join(cache, "cleat", "debian", "restic", "usr", "bin", "restic")
+		path := filepath.Join(cache, "cleat", "debian", "whole", "restic", "usr", "bin", "restic")
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,11 +28,12 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/control/rehearsals"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
-// everything returns the names of all objects of a cluster, but those that others write all the time.
-func everything(s *site.Site) []string {
+// eachObject calls see for all objects of a cluster, but those that others write all the time.
+func eachObject(s *site.Site, see func(gv, resource string, object *metav1.PartialObjectMetadata, raw []byte)) {
 	s.T.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Cluster.Kubeconfig)
 	require.NoError(s.T, err)
@@ -39,7 +42,6 @@ func everything(s *site.Site) []string {
 	require.NoError(s.T, err)
 	lists, err := api.ServerPreferredResources()
 	require.NoError(s.T, err)
-	var all []string
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
 			if !slices.Contains(resource.Verbs, "list") || slices.Contains([]string{"Event", "Lease", "ComponentStatus",
@@ -48,13 +50,28 @@ func everything(s *site.Site) []string {
 			}
 			found := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": list.GroupVersion,
 				"kind": resource.Kind}}
-			require.NoError(s.T, s.Client.List(s.T.Context(), found), "%s %s", list.GroupVersion, resource.Kind)
+			err := s.Client.List(s.T.Context(), found)
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // a definition that another test has deleted
+				continue
+			}
+			require.NoError(s.T, err, "%s %s", list.GroupVersion, resource.Kind)
 			for i := range found.Items {
-				all = append(all, strings.Join([]string{list.GroupVersion, resource.Name, found.Items[i].GetNamespace(),
-					found.Items[i].GetName()}, " "))
+				raw, err := found.Items[i].MarshalJSON()
+				require.NoError(s.T, err)
+				object := new(metav1.PartialObjectMetadata)
+				require.NoError(s.T, json.Unmarshal(raw, object))
+				see(list.GroupVersion, resource.Name, object, raw)
 			}
 		}
 	}
+}
+
+// everything returns the names of all objects of a cluster.
+func everything(s *site.Site) (all []string) {
+	s.T.Helper()
+	eachObject(s, func(gv, resource string, object *metav1.PartialObjectMetadata, _ []byte) {
+		all = append(all, strings.Join([]string{gv, resource, object.Namespace, object.Name}, " "))
+	})
 	slices.Sort(all)
 	return all
 }
@@ -62,7 +79,7 @@ func everything(s *site.Site) []string {
 // begin requests a rehearsal.
 func begin(s *site.Site, name, backup string) {
 	s.T.Helper()
-	require.NoError(s.T, s.Client.Create(s.T.Context(), rehearsals.New(s.Namespace, name, backup, time.Minute)))
+	require.NoError(s.T, s.Client.Create(s.T.Context(), rehearsals.New(s.Namespace, name, backup, 10*time.Minute)))
 }
 
 // phase returns the phase of a rehearsal, and its Restore.
@@ -135,6 +152,7 @@ func killedAt() []write {
 	return []write{
 		next(velerov1.RehearsalPreparing),
 		request("its namespace", http.MethodPost, "/api/v1/namespaces"),
+		request("the proof of its namespace", http.MethodPatch, "/api/v1/namespaces/rehearsal-"),
 		request("the policy that shuts it in", http.MethodPost, "/networkpolicies"),
 		request("its quota", http.MethodPost, "/resourcequotas"),
 		next(velerov1.RehearsalRestoring),
@@ -241,7 +259,9 @@ func TestAcceptTrust_RehearsalNames(t *testing.T) {
 
 // pending adds a pod that never starts, because the control plane has no node.
 func pending(s *site.Site, namespace string) {
-	objects(s, namespace, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: NS}, spec: {containers: [{name: c, image: i}]}}`)
+	objects(s, namespace, `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: NS}, spec: {
+		securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: i,
+		securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`)
 }
 
 // TestAcceptTrust_RehearsalsAtOnce begins several rehearsals at once: as many as the config allows are at work side by
@@ -330,8 +350,8 @@ func TestAcceptTrust_RehearsalScheduled(t *testing.T) {
 	})
 }
 
-// TestAcceptTrust_RehearsalVolumes shows that volumes that were made for a rehearsal are deleted with it, whatever their
-// reclaim policy is, and that one that was there before stays.
+// TestAcceptTrust_RehearsalVolumes shows that volumes that were made for a rehearsal are deleted with it, whatever
+// their reclaim policy is, and that no volume that was there before is bound to a claim of it.
 func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/s3")
@@ -341,14 +361,14 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	class := s.Put(fmt.Sprintf(`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: %s},
 		provisioner: kubernetes.io/no-provisioner, volumeBindingMode: Immediate}`, ns))
 	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), class) })
-	volume := func(name, mode, policy, more string) {
+	volume := func(name, mode, policy, class, more string) {
 		s.Put(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %s-%s}, spec: {capacity: {storage: 1Gi},
 			accessModes: [%s], storageClassName: %s, persistentVolumeReclaimPolicy: %s, hostPath: {path: /tmp/cleat-%s-%s}%s}}`,
-			ns, name, mode, ns, policy, ns, name, more))
+			ns, name, mode, class, policy, ns, name, more))
 		t.Cleanup(func() { s.DropVolume(ns + "-" + name) })
 	}
 	for claim, mode := range map[string]string{"one": "ReadWriteOnce", "two": "ReadWriteMany"} {
-		volume("of-"+claim, mode, "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: %s}", ns, claim))
+		volume("of-"+claim, mode, "Retain", ns, fmt.Sprintf(", claimRef: {namespace: %s, name: %s}", ns, claim))
 		objects(s, ns, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: `+claim+`, namespace: NS}, spec: {
 			accessModes: [`+mode+`], storageClassName: NS, resources: {requests: {storage: 1Gi}}}}`)
 	}
@@ -362,25 +382,49 @@ func TestAcceptTrust_RehearsalVolumes(t *testing.T) {
 	})
 	pending(s, ns)
 	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
-	volume("spare", "ReadWriteMany", "Delete", "") // to which a claim of the rehearsal is bound
+	volume("spare", "ReadWriteMany", "Retain", ns, "")
 	begin(s, "r", "b")
-	made := awaitPhase(s, "r", velerov1.RehearsalWaiting).Spec.NamespaceMapping[ns]
+	r := awaitPhase(s, "r", velerov1.RehearsalWaiting)
+	made := r.Spec.NamespaceMapping[ns]
 	require.False(t, bound(made, "one"), "the disk of the workload is not used")
-	volume("new", "ReadWriteOnce", "Retain", fmt.Sprintf(", claimRef: {namespace: %s, name: one}", made))
-	s.Eventually("the claims are bound again", func(context.Context) (bool, error) {
-		return bound(made, "one") && bound(made, "two"), nil
-	})
+	volume("new", "ReadWriteOnce", "Retain", enclosure.ClassName(string(r.UID), ns), fmt.Sprintf(
+		", claimRef: {namespace: %s, name: one}", made)) // as a provisioner makes it
+	s.Eventually("the claim is bound again", func(context.Context) (bool, error) { return bound(made, "one"), nil })
+	require.False(t, bound(made, "two"), "a volume that was there before is not used")
 	s.Must("restore", "cancel", "r")
 	require.Equal(t, rehearsal.Cancelled, resultOf(s, "r").Result)
 	var volumes corev1.PersistentVolumeList
 	require.NoError(t, s.Client.List(t.Context(), &volumes))
 	var left []string
 	for i := range volumes.Items {
-		if v := &volumes.Items[i]; v.Spec.StorageClassName == ns {
+		if v := &volumes.Items[i]; strings.HasPrefix(v.Name, ns) {
 			left = append(left, v.Name)
 			require.Equal(t, corev1.PersistentVolumeReclaimRetain, v.Spec.PersistentVolumeReclaimPolicy, v.Name)
 		}
 	}
 	require.ElementsMatch(t, []string{ns + "-of-one", ns + "-of-two", ns + "-spare"}, left)
+	requireNothingLeft(s)
+}
+
+// TestAcceptTrust_RehearsalOverdue has a restore that does not end, because the API server does not answer the creation
+// of an object. After the deadline it is ended, the rehearsal has failed, and nothing is left of it.
+func TestAcceptTrust_RehearsalOverdue(t *testing.T) {
+	t.Parallel()
+	s, g := site.NewGated(t)
+	s.Serve("--config", site.ConfigFile(t, "restores: {rehearsals: {deadline: 3s}}"))
+	s.Available()
+	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
+	objects(s, ns, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: NS}, data: {a: "1"}}`)
+	s.Must("backup", "create", "b", "--include-namespaces", ns, "--wait")
+	hit := g.Arm(1, site.Before, func(r *http.Request) bool {
+		return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/rehearsal-") &&
+			strings.HasSuffix(r.URL.Path, "/configmaps")
+	})
+	defer g.Disarm()
+	begin(s, "r", "b")
+	s.AwaitHit(hit)
+	result := resultOf(s, "r")
+	require.Equal(t, rehearsal.Failed, result.Result)
+	require.Contains(t, result.Text, "the restore had not ended after 3s (restores.rehearsals.deadline)")
 	requireNothingLeft(s)
 }

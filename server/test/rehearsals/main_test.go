@@ -73,6 +73,13 @@ func rehearse(s *site.Site, backup string, args ...string) (*rehearsal.Report, e
 	return report, err
 }
 
+// reportOf returns the last report of a backup.
+func reportOf(s *site.Site, backup string) (*rehearsal.Report, error) {
+	s.T.Helper()
+	report := new(rehearsal.Report)
+	return report, json.Unmarshal([]byte(s.Must("backup", "rehearsals", backup, "--id", "last", "-o", "json")), report)
+}
+
 // requireNothingLeft fails unless all that rehearsals of a site have made is deleted.
 func requireNothingLeft(s *site.Site) {
 	s.T.Helper()

@@ -37,7 +37,7 @@ func TestAcceptTrust_Rehearsal(t *testing.T) {
 	t.Parallel()
 	s := newOnNode(t)
 	pods.EnforcePolicies(t, s.Cluster)
-	s.Serve("--config", site.ConfigFile(t, "restores: {rehearsals: {limits: {memory: 512Mi}}}"))
+	s.Serve("--config", site.ConfigFile(t, "restores: {rehearsals: {podSecurity: Baseline, limits: {memory: 512Mi}}}"))
 	s.Available()
 	ns := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-}}`).GetName()
 	other := s.Put(`{apiVersion: v1, kind: Namespace, metadata: {generateName: prod-}}`).GetName()

@@ -44,9 +44,9 @@ func TestResourcePoliciesAndModifiersOfConfigMaps(t *testing.T) {
 	err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: copied, Name: "password"}, &corev1.Secret{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 
-	_, _, err = s.Run("restore", "create", "not", "--from-backup", "first", "--resource-modifier-configmap", "broken",
+	_, errs, err := s.Run("restore", "create", "not", "--from-backup", "first", "--resource-modifier-configmap", "broken",
 		"--wait")
 	require.Error(t, err)
-	require.Contains(t, s.Must("restore", "describe", "not"), `version: "v2" is not supported, want v1`)
+	require.Contains(t, errs, `version: "v2" is not supported, want v1`)
 	require.NoError(t, server.Stop())
 }

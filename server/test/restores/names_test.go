@@ -145,8 +145,9 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		for name, value := range map[string]string{
 			"add":  "patches: [{operation: add, path: /metadata/labels/three, value: \"3\"}]",
 			"idle": "mergePatches: [{patchData: '{metadata: {labels: {three: \"3\"}}}'}]",
+			"move": "mergePatches: [{patchData: '{metadata: {namespace: elsewhere}}'}]",
 		} {
-			resource := map[string]string{"add": "configmaps", "idle": "configmap"}[name]
+			resource := map[string]string{"add": "configmaps", "idle": "configmap", "move": "configmaps"}[name]
 			document := "version: v1\nresourceModifierRules: [{conditions: {groupResource: " + resource +
 				", resourceNameRegex: ^item-a$}, " + value + "}]"
 			require.NoError(t, s.Client.Create(t.Context(),
@@ -162,6 +163,12 @@ func TestAcceptRestore_NamesWithoutEffect(t *testing.T) {
 		_, _, err = s.Run(append(restore, "--wait")...)
 		require.ErrorContains(t, err, "exit status 1")
 		require.Contains(t, s.Must("restore", "describe", "label"), right)
+
+		_, _, err = s.Run("restore", "create", "move", "--from-backup", "shop", "--namespace-mappings", shop+":"+shop+"-move",
+			"--resource-modifier-configmap", "move", "--wait")
+		require.ErrorContains(t, err, "exit status 1")
+		require.Contains(t, s.Must("restore", "describe", "move"), `resourceModifierRules[0]: it changes metadata.namespace `+
+			`from "`+shop+`" to "elsewhere", and a modifier cannot move an object; use spec.namespaceMapping`)
 
 		const idle = `resourceModifierRules[0] applies to no object that is restored`
 		restore = []string{"restore", "create", "idle", "--from-backup", "shop", "--namespace-mappings", shop + ":" + shop +

@@ -225,7 +225,7 @@ func (p *podVolumes) thereAndBack(ctx context.Context) error {
 	for name, lines := range before {
 		if p.Uploader == velerov1.RepositoryTypeKopia {
 			lines = pods.KeptByKopia(lines)
-			lost = "; of hard links, FIFOs and names that are not UTF-8, which kopia cannot keep, the agent warns"
+			lost = "; of hard links and FIFOs, which kopia cannot keep, the backup warns"
 		}
 		if after[name] != lines {
 			return fmt.Errorf("the volume of pod %s differs:\n%s\nwas\n%s", name, after[name], lines)

@@ -35,19 +35,10 @@ func TestAcceptSecurity_Around(t *testing.T) {
 	t.Run("a bundle has no secrets", bundleHasNoSecrets)
 }
 
-// freeAddress returns an address at which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
-}
-
 func slowClientsAreCut(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "cleat.dev/file")
-	metrics, profiler, downloads := freeAddress(t), freeAddress(t), freeAddress(t)
+	metrics, profiler, downloads := site.FreeAddress(t), site.FreeAddress(t), site.FreeAddress(t)
 	s.Serve("--metrics-address", metrics, "--profiler-address", profiler, "--download-address", downloads,
 		"--download-url", "http://"+downloads+"/files")
 	s.Available()

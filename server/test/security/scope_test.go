@@ -3,7 +3,6 @@ package security_test
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -48,10 +47,7 @@ func maker(s *site.Site, resources ...string) client.Client {
 // serveDownloads starts a server that offers downloads, and returns their URL.
 func serveDownloads(s *site.Site, args ...string) string {
 	s.T.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(s.T, err)
-	address := listener.Addr().String()
-	require.NoError(s.T, listener.Close())
+	address := site.FreeAddress(s.T)
 	base := "http://" + address + "/files"
 	s.Serve(append(args, "--download-address", address, "--download-url", base)...)
 	s.Available()

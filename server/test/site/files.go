@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -313,4 +316,18 @@ func (s *Site) VeleroMade(name string, extra map[string]string, moved bool) {
 		write(name+file, Zipped(s.T, strings.ReplaceAll(text, "NS", ns)))
 	}
 	require.NoError(s.T, s.Client.Create(s.T.Context(), made))
+}
+
+// Overwrite stores an object of the S3 server, as a client of the bucket does.
+func (s *Site) Overwrite(path string, content []byte) {
+	s.T.Helper()
+	at := s.Cluster.S3
+	objects := s3.New(s3.Options{
+		BaseEndpoint: aws.String(at.Endpoint), Region: at.Region, UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(at.AccessKey, at.SecretKey, ""),
+	})
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(path, at.Dir+"/"), "/")
+	_, err := objects.PutObject(s.T.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: &key,
+		Body: bytes.NewReader(content)})
+	require.NoError(s.T, err)
 }

@@ -77,3 +77,20 @@ func (s *Site) In(t *testing.T) *Site {
 func (s *Site) DropVolume(name string) {
 	_ = s.Client.Delete(context.Background(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
+
+// Define installs the definition of a namespaced custom resource, of which version v1 has a schema and no subresource,
+// and waits until it is served.
+func (s *Site) Define(group, plural, kind, schema string) *unstructured.Unstructured {
+	s.T.Helper()
+	definition := s.Put(fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+		metadata: {name: %s.%s}, spec: {group: %s, scope: Namespaced, names: {plural: %s, kind: %s, singular: %s},
+		versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: %s}}]}}`, plural, group, group, plural, kind,
+		strings.ToLower(kind), schema))
+	s.T.Cleanup(func() { _ = s.Client.Delete(context.Background(), definition) })
+	s.Eventually("the definition is served", func(ctx context.Context) (bool, error) {
+		list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": group + "/v1", "kind": kind}}
+		err := s.Client.List(ctx, list)
+		return err == nil, nil
+	})
+	return definition
+}

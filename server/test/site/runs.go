@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,19 @@ func (s *Site) RequestDeletion(backup string) *velerov1.DeleteBackupRequest {
 	}
 	require.NoError(s.T, s.Client.Create(s.T.Context(), request))
 	return request
+}
+
+// LastedLong lets the attempt of a backup or restore, whose server was killed, have begun an hour ago, so that it counts.
+func (s *Site) LastedLong(name string) {
+	s.T.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"cleat.dev/attempt-times":%q}}}`,
+		time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+	for _, object := range []client.Object{new(velerov1.Backup), new(velerov1.Restore)} {
+		object.SetNamespace(s.Namespace)
+		object.SetName(name)
+		err := s.Client.Patch(s.T.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		require.NoError(s.T, client.IgnoreNotFound(err))
+	}
 }
 
 // Backup returns the current state of a backup.

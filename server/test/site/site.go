@@ -202,7 +202,6 @@ func (s *Site) Available() {
 // waiting tests would otherwise slow down the API server for their servers.
 func (s *Site) Eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.T.Helper()
-	const shortest, longest = 50 * time.Millisecond, 250 * time.Millisecond
 	ctx, cancel := context.WithTimeout(s.T.Context(), 5*time.Minute)
 	defer cancel()
 	var last error
@@ -215,7 +214,7 @@ func (s *Site) Eventually(what string, ask func(ctx context.Context) (bool, erro
 		select {
 		case <-ctx.Done():
 			require.Fail(s.T, "not in time: "+what, "last error: %v", last)
-		case <-time.After(min(max(shortest, time.Since(began)/5), longest)):
+		case <-time.After(controlplane.Pause(began)):
 		}
 	}
 }

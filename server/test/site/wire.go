@@ -1,6 +1,8 @@
 package site
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -8,6 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// FreeAddress returns an address of the loopback interface at which nothing listens. No port of it is one that the kernel
+// assigns to connections, by default: while a server does not listen there, some client would have it.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			require.NoError(t, listener.Close())
+			return address
+		}
+	}
+	require.Fail(t, "no port is free")
+	return ""
+}
 
 // Wire is a TCP proxy that can be cut.
 type Wire struct {
@@ -25,7 +42,7 @@ func WireTo(t *testing.T, address string) (w *Wire, proxied string) {
 	t.Helper()
 	server, err := url.Parse(address)
 	require.NoError(t, err)
-	w = &Wire{to: server.Host, at: "127.0.0.1:0", conns: map[net.Conn]bool{}, flows: make(chan struct{})}
+	w = &Wire{to: server.Host, at: FreeAddress(t), conns: map[net.Conn]bool{}, flows: make(chan struct{})}
 	close(w.flows)
 	require.NoError(t, w.Connect())
 	t.Cleanup(func() {
@@ -44,7 +61,7 @@ func (w *Wire) Connect() error {
 	if err != nil {
 		return err
 	}
-	w.listener, w.at = listener, listener.Addr().String()
+	w.listener = listener
 	go func() {
 		for {
 			conn, err := listener.Accept()

@@ -24,7 +24,10 @@ const Tape = "tape"
 // Disks is an argument of Build for a plugin with a volume snapshotter whose disks and snapshots are files.
 const Disks = "disks"
 
-// Build builds the plugin of a year, Tape or Disks, and copies it to dir. It returns the path of the copy, e.g.
+// Hosted is an argument of Build for a plugin that keeps the state of a run in its process.
+const Hosted = "hosted"
+
+// Build builds the plugin of a year, Tape, Disks or Hosted, and copies it to dir. It returns the path of the copy, e.g.
 // "stock-2020".
 func Build(year, dir string) (string, error) {
 	built, err := programs.BuildModule("server/test/stockplugins/" + year)

@@ -62,7 +62,7 @@ func TestAcceptTrust_Scheduled(t *testing.T) {
 	path := filepath.Join(s.BucketDir, "backups", "first", "first.tar.gz")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
-	put(s, path, content[:len(content)/2])
+	s.Overwrite(path, content[:len(content)/2])
 	server = s.Serve("--config", config, "--metrics-address", "127.0.0.1:0")
 	damaged := last(s, "first", func(r *velerov1.VerificationResult) bool {
 		return r.Outcome == velerov1.VerifiedDamaged
@@ -81,7 +81,7 @@ func TestAcceptTrust_Scheduled(t *testing.T) {
 
 	server.Measures(`cleat_backup_damaged{schedule=""} 1`, `cleat_backup_verification_failed{schedule=""} 0`,
 		`cleat_backup_oldest_verification_timestamp{schedule=""} .+`)
-	put(s, path, content)
+	s.Overwrite(path, content)
 	last(s, "first", func(r *velerov1.VerificationResult) bool { return r.Outcome == velerov1.VerifiedIntact })
 
 	// A backup that is deleted is not verified any more, and nothing of it stays.

@@ -109,7 +109,7 @@ func TestAcceptTrust_Signed(t *testing.T) {
 	dir := filepath.Join(s.BucketDir, "backups")
 	other, err := os.ReadFile(filepath.Join(dir, "old", "old.tar.gz"))
 	require.NoError(t, err)
-	put(s, filepath.Join(dir, "changed", "changed.tar.gz"), other)
+	s.Overwrite(filepath.Join(dir, "changed", "changed.tar.gz"), other)
 	r := restored(s, "of-changed", "changed")
 	require.Equal(t, velerov1.RestorePhaseFailed, r.Status.Phase)
 	require.Contains(t, r.Status.FailureReason, "changed.tar.gz has ")
@@ -117,7 +117,7 @@ func TestAcceptTrust_Signed(t *testing.T) {
 	for _, file := range s.Files("backups/old") {
 		content, err := os.ReadFile(filepath.Join(dir, "old", file))
 		require.NoError(t, err)
-		put(s, filepath.Join(dir, "old-copy", strings.Replace(file, "old", "old-copy", 1)), content)
+		s.Overwrite(filepath.Join(dir, "old-copy", strings.Replace(file, "old", "old-copy", 1)), content)
 	}
 	r = restored(s, "of-copy", "old-copy")
 	require.Equal(t, velerov1.RestorePhaseFailedValidation, r.Status.Phase)

@@ -1,5 +1,6 @@
 // Package velero runs the real Velero beside cleat in tests and benchmarks: its server and its command line, which are
-// one program, its object store plugin for S3, and its library for repositories of kopia, in the program uploader.
+// one program, its object store plugin for S3, and its library for repositories of kopia, in the program uploader. The
+// program settings prints which flags it has, and which keys its ConfigMaps have.
 //
 // The module in programs pins all of them, and has the source of the uploader. Build compiles them from the Go module
 // proxy into the user's cache, once for each content of that module. That needs minutes of CPU, so tests call Get, which

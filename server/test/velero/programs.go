@@ -25,6 +25,8 @@ const (
 	pluginPackage = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
 	// uploaderPackage uses Velero's library for repositories of kopia.
 	uploaderPackage = "./uploader"
+	// settingsPackage uses its commands and the types of its ConfigMaps.
+	settingsPackage = "./settings"
 )
 
 // linkFlags set the version, and switch off an endpoint of controller-runtime that Velero does not use and that would
@@ -38,6 +40,7 @@ type Programs struct {
 	Helper    string // path of the program in which restored pods wait
 	PluginDir string // a directory that contains only the object store plugin "aws"
 	Uploader  string // path of the program in programs/uploader
+	Settings  string // path of the program in programs/settings
 }
 
 // Get returns the programs. It skips t if they have not been built.
@@ -73,6 +76,7 @@ func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	for _, program := range []struct{ path, pkg, flags string }{
 		{filepath.Join(p.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
 		{p.Uploader, uploaderPackage, "-s -w"},
+		{p.Settings, settingsPackage, "-s -w"},
 		{p.Helper, helperPackage, "-s -w"},
 		{p.Velero, serverPackage, linkFlags},
 	} {
@@ -93,23 +97,27 @@ func Build(ctx context.Context, out io.Writer) (*Programs, error) {
 	return p, nil
 }
 
-// programsIn returns the programs in the directory for a module. The uploader is built again when its source changes.
+// programsIn returns the programs in the directory for a module. Those in the module are built again when their source
+// changes.
 func programsIn(module, dir string) (*Programs, error) {
-	source, err := os.ReadFile(filepath.Join(module, uploaderPackage, "main.go"))
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(source)
-	return &Programs{
+	p := &Programs{
 		Velero: filepath.Join(dir, "velero"), Helper: filepath.Join(dir, filepath.Base(helperPackage)),
 		PluginDir: filepath.Join(dir, "plugins"),
-		Uploader:  filepath.Join(dir, "uploader-"+hex.EncodeToString(sum[:8])),
-	}, nil
+	}
+	for pkg, path := range map[string]*string{uploaderPackage: &p.Uploader, settingsPackage: &p.Settings} {
+		source, err := os.ReadFile(filepath.Join(module, pkg, "main.go"))
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(source)
+		*path = filepath.Join(dir, filepath.Base(pkg)+"-"+hex.EncodeToString(sum[:8]))
+	}
+	return p, nil
 }
 
 // built reports whether all programs are there.
 func (p *Programs) built() bool {
-	for _, path := range []string{p.Velero, p.Helper, p.PluginDir, p.Uploader} {
+	for _, path := range []string{p.Velero, p.Helper, p.PluginDir, p.Uploader, p.Settings} {
 		if _, err := os.Stat(path); err != nil {
 			return false
 		}

@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
+	"github.com/cleat-dev/cleat/server/test/csidriver"
 	"github.com/cleat-dev/cleat/server/test/site"
 )
 
@@ -147,6 +149,46 @@ func plantedItems(t *testing.T) {
 	require.NotZero(t, notes.Deleted("whole"))
 }
 
+// TestAcceptSecurity_NotesOfTheCluster has somebody replace the archive and the velero-backup.json of a backup that waits
+// for a snapshot: the backup looks final, and its notes are those of the archive, which names a snapshot of another
+// backup. The cluster keeps its own notes, so that the deletion of the backup leaves that snapshot.
+func TestAcceptSecurity_NotesOfTheCluster(t *testing.T) {
+	t.Parallel()
+	v := newVolumeSite(t)
+	v.claim("data", "")
+	v.Serve("--features", "EnableCSI", "--store-outage-timeout", "2s")
+	v.Available()
+	v.begin("victim", nil)
+	require.Equal(t, velerov1.BackupPhaseCompleted, v.AwaitEnd("victim").Status.Phase)
+	taken := v.taken()
+	require.Len(t, taken, 1)
+
+	ready := filepath.Join(t.TempDir(), "ready")
+	v.claim("held", v.class("held", map[string]string{csidriver.ReadyWith: ready}))
+	v.begin("b", nil)
+	v.AwaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
+	archive := v.File("victim", "victim.tar.gz")
+	sum := store.MetadataTally(archive)[store.MetadataFile]
+	var b velerov1.Backup
+	require.NoError(t, json.Unmarshal(v.File("b", store.MetadataFile), &b))
+	b.Status.Phase = velerov1.BackupPhaseCompleted
+	b.Annotations[velerov1.FilesAnnotation] = store.Tally{"b.tar.gz": sum}.String()
+	metadata, err := json.Marshal(&b)
+	require.NoError(t, err)
+	dir := filepath.Join(v.BucketDir, "backups", "b")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.tar.gz"), archive, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, store.MetadataFile), metadata, 0o600))
+	require.NoError(t, os.WriteFile(ready, nil, 0o600))
+	ended := v.AwaitEnd("b")
+	for _, noted := range store.Noted(ended) {
+		require.NotEqual(t, sum, noted["b.tar.gz"])
+	}
+	_, stderr, err := v.Run("backup", "delete", "b", "--confirm", "--wait")
+	require.Error(t, err)
+	require.Contains(t, stderr, "--delete-snapshots")
+	require.Contains(t, v.taken(), taken[0], "the snapshot of another backup is deleted")
+}
+
 // TestAcceptSecurity_Password has new installations create a password of their own. It does not change the passwords
 // of others.
 func TestAcceptSecurity_Password(t *testing.T) {
@@ -211,7 +253,7 @@ func TestAcceptSecurity_Synchronised(t *testing.T) {
 		"Name": "of-nobody-else"}}
 	plant(s, file, "b", "itemoperations")
 	s.Serve(w.Args...).AwaitLine("the file of the operations cannot be used as it is",
-		"it was not written to the bucket by the server")
+		"the file was changed since the backup was made")
 	w.Finish()
 	s.AwaitBackup("b", velerov1.BackupPhaseCompleted)
 	list := site.Gzipped[map[string][]string](s, "backups/b/b-resource-list.json.gz")

@@ -247,7 +247,7 @@ func csiOfLeastPrivilege(t *testing.T) {
 	pv.Labels = map[string]string{"tier": "db"}
 	require.NoError(t, v.Client.Update(t.Context(), pv))
 	v.Must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces", v.Shop,
-		"--features", "EnableCSI")
+		"--rbac-all-volumes", "--features", "EnableCSI")
 	v.ServerKubeconfig = v.KubeconfigOf("velero")
 	server := v.Serve("--features", "EnableCSI")
 	v.Available()
@@ -414,6 +414,11 @@ func csiAsChosen(t *testing.T) {
 			"rules": "version: v1\nvolumePolicies:\n- {conditions: {pvcLabels: {app: plain}}, action: {type: snapshot}}\n- " +
 				"{conditions: {csi: {driver: " + csidriver.Name + "}}, action: {type: skip}}\n",
 		}}))
+	require.NoError(t, v.Client.Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: "classes"}, Data: map[string]string{
+			"rules": "version: v1\nvolumePolicies:\n- {conditions: {pvcLabels: {app: lost}}, action: {type: skip}}\n- " +
+				"{action: {type: snapshot, parameters: {snapshotClass: " + v.class("of-policy", nil) + "}}}\n",
+		}}))
 	v.Serve("--features", "EnableCSI", "--concurrent-backups", "2")
 	v.Available()
 	classes := func(backup string) map[string]string {
@@ -448,6 +453,9 @@ func csiAsChosen(t *testing.T) {
 			b.Spec.SnapshotVolumes, b.Spec.ResourcePolicy = &no, &velerov1.TypedLocalObjectReference{Kind: "ConfigMap",
 				Name: "rules"}
 		}, map[string]string{"plain": "chosen"}, 0},
+		"class-of-policy": {func(b *velerov1.Backup) {
+			b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "classes"}
+		}, map[string]string{"plain": "of-policy", "own": "of-policy"}, 0},
 	} {
 		v.begin(name, tt.change)
 		b := v.AwaitEnd(name)
@@ -457,6 +465,11 @@ func csiAsChosen(t *testing.T) {
 			v.errors(name))
 	}
 	v.leavesNothing()
+	claims := "resources/persistentvolumeclaims/namespaces/" + v.Shop + "/"
+	require.Contains(t, string(v.Archived("class-of-policy", claims+"own.json")),
+		`"velero.io/csi-volumesnapshot-class":"`+v.Shop+`-own"`, "a claim is stored with its own class")
+	require.NotContains(t, string(v.Archived("class-of-policy", claims+"plain.json")),
+		`"velero.io/csi-volumesnapshot-class":"`, "a claim is stored without a class")
 
 	// Two backups run at once.
 	first := v.Shop

@@ -128,7 +128,7 @@ func groupsThereAndBack(t *testing.T) {
 	into := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.Shop + "-copy"}}
 	require.NoError(t, v.Client.Create(t.Context(), into))
 	v.Must("install", "--no-default-backup-location", "--no-secret", "--rbac", "least", "--rbac-namespaces",
-		v.Shop+","+v.Shop+"-copy", "--features", "EnableCSI")
+		v.Shop+","+v.Shop+"-copy", "--rbac-all-volumes", "--features", "EnableCSI")
 	v.ServerKubeconfig = v.KubeconfigOf("velero")
 	server := v.Serve("--features", "EnableCSI", "--volume-group-snapshot-label-key", "example.com/none")
 	v.Available()

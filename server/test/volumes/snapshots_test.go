@@ -261,13 +261,17 @@ func snapshotsThereAndBack(t *testing.T) {
 	})
 
 	// In place, an existing volume is not made again, and a missing one is.
-	restore("again", velerov1.RestoreSpec{})
+	again := restore("again", velerov1.RestoreSpec{})
 	require.Len(t, d.list("disks"), 1)
+	require.Equal(t, 1, again.Status.Warnings)
+	require.Contains(t, site.ReadJSON[results.Results](t, s, "restores", "again", "restore-again-results.gz").
+		Warnings.Cluster[0], "the data of persistent volume claim "+s.Shop+"/data is not restored: persistentvolumes/"+pv+
+		" exists in the cluster")
 	require.Empty(t, site.ReadJSON[[]volumes.RestoreVolumeInfo](t, s, "restores", "again", "again-volumeinfo.json.gz"))
 	require.NoError(t, s.Client.Delete(t.Context(),
 		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Shop, Name: "data"}}))
 	s.DropVolume(pv)
-	restore("unwanted", velerov1.RestoreSpec{RestorePVs: new(bool)})
+	require.Zero(t, restore("unwanted", velerov1.RestoreSpec{RestorePVs: new(bool)}).Status.Warnings)
 	require.Equal(t, "data.disk", volume(pv).Spec.CSI.VolumeHandle, "restorePVs is false")
 	require.Len(t, d.list("disks"), 1)
 	require.NoError(t, s.Client.Delete(t.Context(),

@@ -139,6 +139,13 @@ func TestAcceptVolumes_DataMovedByVelero(t *testing.T) {
 		return r
 	}
 	key := client.ObjectKey{Namespace: ns, Name: "moved"}
+	// Without an agent, nobody would move the data, and the claim would fail at once.
+	require.NoError(t, s.Client.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "agent", Labels: map[string]string{"role": "node-agent"}},
+		Spec: corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{
+			{Name: "agent", Image: "cleat.invalid/cleat:1"},
+		}},
+	}))
 	withData := restore("with-data", nil)
 	var loads velerov2alpha1.DataDownloadList
 	s.Eventually("the data is to be moved", func(ctx context.Context) (bool, error) {

@@ -110,6 +110,7 @@ func expectations() map[string]expectation {
 		access    = []string{"ReadOnly", "ReadWrite"}
 		engines   = []string{"kopia", "restic", ""}
 		systems   = []string{"auto", "linux", "windows"}
+		types     = []string{"Full", "Incremental"}
 		loads     = []string{"New", "Accepted", "Prepared", "InProgress", "Canceling", "Canceled", "Completed", "Failed"}
 
 		status      = column{Name: "Status", Type: "string", JSONPath: ".status.phase"}
@@ -123,8 +124,8 @@ func expectations() map[string]expectation {
 	)
 	return map[string]expectation{
 		"Backup": {
-			plural: "backups",
-			// Velero has none, so kubectl only shows the age.
+			plural: "backups", shortNames: []string{"bak"},
+			// Velero 1.18 has none, so kubectl only shows the age.
 			columns: []column{
 				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
 				{Name: "Queue", Type: "integer", JSONPath: ".status.queuePosition"},
@@ -139,10 +140,16 @@ func expectations() map[string]expectation {
 				},
 				".spec.hooks.resources[].pre[].exec.onError":  hookModes,
 				".spec.hooks.resources[].post[].exec.onError": hookModes,
+				".spec.backupType":                            types,
 			},
 		},
 		"Restore": {
-			plural: "restores",
+			plural: "restores", shortNames: []string{"rst"},
+			columns: []column{
+				{Name: "Backup", Type: "string", JSONPath: ".spec.backupName"},
+				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
+				age,
+			},
 			required: []string{
 				".spec.hooks.resources[].name",
 				".spec.hooks.resources[].postHooks[].exec.command",
@@ -167,7 +174,7 @@ func expectations() map[string]expectation {
 			},
 		},
 		"Schedule": {
-			plural: "schedules",
+			plural: "schedules", shortNames: []string{"sched"},
 			columns: []column{
 				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
 				{Name: "Schedule", Type: "string", JSONPath: ".spec.schedule"},
@@ -180,6 +187,7 @@ func expectations() map[string]expectation {
 				".status.phase": {"New", "Enabled", "FailedValidation"},
 				".spec.template.hooks.resources[].pre[].exec.onError":  hookModes,
 				".spec.template.hooks.resources[].post[].exec.onError": hookModes,
+				".spec.template.backupType":                            types,
 			},
 		},
 		"BackupStorageLocation": {
@@ -206,7 +214,7 @@ func expectations() map[string]expectation {
 			enums:      map[string][]string{".status.phase": usability},
 		},
 		"DeleteBackupRequest": {
-			plural: "deletebackuprequests",
+			plural: "deletebackuprequests", shortNames: []string{"dbr"},
 			columns: []column{
 				{Name: "BackupName", Type: "string", JSONPath: ".spec.backupName"},
 				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
@@ -215,10 +223,16 @@ func expectations() map[string]expectation {
 			enums:    map[string][]string{".status.phase": {"New", "InProgress", "Processed"}},
 		},
 		"DownloadRequest": {
-			plural:   "downloadrequests",
+			plural: "downloadrequests", shortNames: []string{"dreq"},
+			columns: []column{
+				{Name: "Target Kind", Type: "string", JSONPath: ".spec.target.kind"},
+				{Name: "Target Name", Type: "string", JSONPath: ".spec.target.name"},
+				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
+				age,
+			},
 			required: []string{".spec.target", ".spec.target.kind", ".spec.target.name"},
 			enums: map[string][]string{
-				".status.phase": {"New", "Processed"},
+				".status.phase": {"New", "Processed", "Failed"},
 				".spec.target.kind": {
 					"BackupLog", "BackupContents", "BackupVolumeSnapshots", "BackupItemOperations",
 					"BackupResourceList", "BackupResults", "RestoreLog", "RestoreResults", "RestoreResourceList",
@@ -234,7 +248,7 @@ func expectations() map[string]expectation {
 			enums:      map[string][]string{".status.phase": {"New", "Processed"}},
 		},
 		"PodVolumeBackup": {
-			plural: "podvolumebackups",
+			plural: "podvolumebackups", shortNames: []string{"pvb"},
 			columns: []column{
 				status, started, done, total, incremental, location, age, node,
 				{Name: "Uploader", Type: "string", JSONPath: ".spec.uploaderType"},
@@ -243,7 +257,7 @@ func expectations() map[string]expectation {
 			enums:    map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
 		},
 		"PodVolumeRestore": {
-			plural: "podvolumerestores",
+			plural: "podvolumerestores", shortNames: []string{"pvr"},
 			columns: []column{
 				status, started, done, total, location, age, node,
 				{Name: "Uploader Type", Type: "string", JSONPath: ".spec.uploaderType"},
@@ -254,7 +268,7 @@ func expectations() map[string]expectation {
 			enums: map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
 		},
 		"BackupRepository": {
-			plural:   "backuprepositories",
+			plural: "backuprepositories", shortNames: []string{"repo"},
 			columns:  []column{age, {Name: "Repository Type", Type: "string", JSONPath: ".spec.repositoryType"}},
 			required: below(".spec", []string{".volumeNamespace", ".backupStorageLocation", ".maintenanceFrequency"}),
 			enums: map[string][]string{
@@ -265,7 +279,7 @@ func expectations() map[string]expectation {
 		},
 		"DataUpload": {
 			version: "v2alpha1",
-			plural:  "datauploads",
+			plural:  "datauploads", shortNames: []string{"du"},
 			columns: []column{status, started, done, total, incremental, location, age, node},
 			required: below(".spec", []string{
 				".snapshotType", ".sourcePVC", ".backupStorageLocation", ".sourceNamespace", ".operationTimeout",
@@ -275,7 +289,7 @@ func expectations() map[string]expectation {
 		},
 		"DataDownload": {
 			version: "v2alpha1",
-			plural:  "datadownloads",
+			plural:  "datadownloads", shortNames: []string{"dd"},
 			columns: []column{status, started, done, total, location, age, node},
 			required: below(".spec", []string{
 				".targetVolume", ".targetVolume.pvc", ".targetVolume.pv", ".targetVolume.namespace",

@@ -7,6 +7,7 @@ import (
 // Backup requests a backup of selected cluster objects and volumes, and has its progress and result.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=bak
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the backup"
 // +kubebuilder:printcolumn:name="Queue",type="integer",JSONPath=".status.queuePosition",description="Position in the queue while the backup is queued"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
@@ -45,6 +46,12 @@ type Metadata struct {
 	// labels of the Schedule.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+
+	// Annotations are set on every Backup that a Schedule creates from the template, in addition to the
+	// annotations of the Schedule, of which they replace those with the same key.
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // BackupSpec defines what is backed up, where it is stored and how.
@@ -204,7 +211,26 @@ type BackupSpec struct {
 	// +optional
 	// +nullable
 	UploaderConfig *UploaderConfigForBackup `json:"uploaderConfig,omitempty"`
+
+	// BackupType specifies whether the data of volumes is uploaded in full, or only what has changed.
+	// Empty means Incremental. Data movers upload what has changed only, so Full is a warning of the
+	// backup.
+	// +optional
+	BackupType BackupType `json:"backupType,omitempty"`
 }
+
+// BackupType specifies how much of the data of volumes a backup uploads.
+//
+// +kubebuilder:validation:Enum=Full;Incremental
+type BackupType string
+
+const (
+	// BackupTypeFull uploads all data.
+	BackupTypeFull BackupType = "Full"
+
+	// BackupTypeIncremental uploads the data that the backups before do not have.
+	BackupTypeIncremental BackupType = "Incremental"
+)
 
 // UploaderConfigForBackup tunes the file system uploader of a backup.
 type UploaderConfigForBackup struct {

@@ -7,6 +7,7 @@ import (
 // BackupRepository is the repository with the data of the volumes of one namespace in one location.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=repo
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Repository Type",type="string",JSONPath=".spec.repositoryType"
 type BackupRepository struct {
@@ -83,7 +84,7 @@ type BackupRepositoryStatus struct {
 	// +optional
 	Phase BackupRepositoryPhase `json:"phase,omitempty"`
 
-	// Message is the reason why the repository is NotReady.
+	// Message is the reason why the repository is NotReady, or says that it was created again.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -9,6 +9,7 @@ import (
 // creation of the request if there were errors.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=dbr
 // +kubebuilder:printcolumn:name="BackupName",type="string",JSONPath=".spec.backupName",description="The backup to delete"
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the deletion"
 type DeleteBackupRequest struct {

@@ -10,6 +10,11 @@ import (
 // request when the URL has expired.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=dreq
+// +kubebuilder:printcolumn:name="Target Kind",type="string",JSONPath=".spec.target.kind",description="Which file of the backup or restore"
+// +kubebuilder:printcolumn:name="Target Name",type="string",JSONPath=".spec.target.name",description="The backup or restore"
+// +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the request"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type DownloadRequest struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -127,11 +132,15 @@ type DownloadRequestStatus struct {
 	// +optional
 	// +nullable
 	Expiration *metav1.Time `json:"expiration,omitempty"`
+
+	// Message is the reason why the request is Failed.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // DownloadRequestPhase is the state of a DownloadRequest. The empty phase is the same as New.
 //
-// +kubebuilder:validation:Enum=New;Processed
+// +kubebuilder:validation:Enum=New;Processed;Failed
 type DownloadRequestPhase string
 
 const (
@@ -140,4 +149,9 @@ const (
 
 	// DownloadRequestPhaseProcessed is a request that has been answered.
 	DownloadRequestPhaseProcessed DownloadRequestPhase = "Processed"
+
+	// DownloadRequestPhaseFailed is a request for a file that does not exist, because its backup or
+	// restore has not begun, or for a file that cannot be downloaded. status.message has the reason, and
+	// a download from status.downloadURL fails with it.
+	DownloadRequestPhaseFailed DownloadRequestPhase = "Failed"
 )

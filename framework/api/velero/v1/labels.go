@@ -66,6 +66,10 @@ const (
 	// that somebody else has written is not deleted outside of the bucket.
 	FilesAnnotation = "cleat.dev/files"
 
+	// PendingFilesAnnotation of a Backup that is not final has the digests and sizes of those files that the server is
+	// about to store again. Each of them is as FilesAnnotation says or as this one does.
+	PendingFilesAnnotation = "cleat.dev/pending-files"
+
 	// WriteOnceAnnotation of a BackupStorageLocation, with the value "true", says that each key of its bucket can be
 	// written only once.
 	WriteOnceAnnotation = "cleat.dev/write-once"
@@ -76,6 +80,12 @@ const (
 
 	// OperationsAnnotation of a Backup or Restore has the digest of its asynchronous operations. Others are not followed.
 	OperationsAnnotation = "cleat.dev/operations-digest"
+	// ItemsAnnotation of a Restore has the digest of the file with what became of its items. A rehearsal reads no other.
+	ItemsAnnotation = "cleat.dev/items-digest"
+
+	// ForceAnnotation of a DeleteBackupRequest, "true", deletes the files of the backup even if its velero-backup.json is
+	// damaged and nothing else proves that they belong to it.
+	ForceAnnotation = "cleat.dev/force"
 
 	// DeleteSnapshotsAnnotation of a Backup is how a user decides about what its files name outside of the bucket, when
 	// nothing proves that it belongs to the Backup: "true" has it deleted with the Backup, "false" lets it stay.
@@ -245,6 +255,10 @@ const (
 	// SnapshotOfClaimAnnotation of a VolumeSnapshot that was taken in a group is the claim of which it is. Its spec does
 	// not say that, because it names a VolumeSnapshotContent.
 	SnapshotOfClaimAnnotation = "cleat.dev/snapshot-of-claim"
+
+	// TakenForAnnotation of the content of a snapshot, or of a group of them, proves that the snapshot was taken for the
+	// backup whose UID is in the label velero.io/backup-uid. Servers delete no content by the label alone.
+	TakenForAnnotation = "cleat.dev/taken-for"
 
 	// StoredContentAnnotation of a restored VolumeSnapshotContent is its name in the backup.
 	StoredContentAnnotation = "cleat.dev/stored-content"

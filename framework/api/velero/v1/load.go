@@ -65,7 +65,7 @@ type LoadStatus struct {
 	Phase LoadPhase `json:"phase,omitempty"`
 
 	// Message says why the load has failed or was cancelled, what one waits for whose data nobody moves yet, or why its
-	// last attempt has ended.
+	// last attempt has ended. For a Completed one, it lists what could not be kept of the volume.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -117,6 +117,10 @@ const (
 // begins an attempt writes it.
 const LoadAttemptAnnotation = "cleat.dev/attempt"
 
+// LoadInterruptionsAnnotation of a load is how many of its attempts do not count, because the agent or the pod that moved
+// the data was ended from outside.
+const LoadInterruptionsAnnotation = "cleat.dev/interruptions"
+
 // Annotations that prove where a load comes from, see package framework/loadproof.
 const (
 	// LoadKeyAnnotation is the key with which the loads of a Backup or Restore are signed. Only the copy for plugins has
@@ -127,6 +131,11 @@ const (
 	// action restores: by the name of a pod's volume, or by the name of the claim. Only the copy of the Restore for
 	// plugins has it.
 	StoredVolumesAnnotation = "cleat.dev/stored-volumes"
+
+	// SharedVolumesAnnotation is, as a JSON object, the names of other pods of the backup with which the restore restores
+	// volumes of the pod that an action restores, by the name of the volume. Only the copy of the Restore for plugins has
+	// it.
+	SharedVolumesAnnotation = "cleat.dev/shared-volumes"
 
 	// UploaderTypeAnnotation is the engine with which the volumes of a backup are stored, "kopia" or "restic". Only the
 	// copy of the Backup for plugins has it.

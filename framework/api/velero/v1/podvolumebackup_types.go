@@ -8,6 +8,7 @@ import (
 // Backup, and remains as long as that.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pvb
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the backup, e.g. InProgress"
 // +kubebuilder:printcolumn:name="Started",type="date",JSONPath=".status.startTimestamp",description="When the movement of data began"
 // +kubebuilder:printcolumn:name="Bytes Done",type="integer",format="int64",JSONPath=".status.progress.bytesDone",description="Bytes that were moved"

@@ -8,6 +8,10 @@ import (
 // Restore requests that objects and volumes of a backup are restored, and has its progress and result.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=rst
+// +kubebuilder:printcolumn:name="Backup",type="string",JSONPath=".spec.backupName",description="The backup that is restored"
+// +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the restore"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type Restore struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -134,6 +138,12 @@ type RestoreSpec struct {
 	// +optional
 	// +nullable
 	ResourceModifier *TypedLocalObjectReference `json:"resourceModifier,omitempty"`
+
+	// SkipDefaultResourceModifier specifies that the rules which the server applies to all restores
+	// without a ResourceModifier do not apply to this one.
+	// +optional
+	// +nullable
+	SkipDefaultResourceModifier *bool `json:"skipDefaultResourceModifier,omitempty"`
 
 	// ResourcePolicy refers to the ConfigMap, in the namespace of the restore, with filters per namespace
 	// and kind: namespacedFilterPolicies and clusterScopedFilterPolicy.

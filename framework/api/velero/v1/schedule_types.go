@@ -7,6 +7,7 @@ import (
 // Schedule creates Backups from a template at the times of a cron expression.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=sched
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the schedule"
 // +kubebuilder:printcolumn:name="Schedule",type="string",JSONPath=".spec.schedule",description="Cron expression of the backup times"
 // +kubebuilder:printcolumn:name="LastBackup",type="date",JSONPath=".status.lastBackup",description="When the schedule last created a backup"

@@ -10,6 +10,7 @@ import (
 // to a Restore.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=dd
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the download, e.g. InProgress"
 // +kubebuilder:printcolumn:name="Started",type="date",JSONPath=".status.startTimestamp",description="When the movement of data began"
 // +kubebuilder:printcolumn:name="Bytes Done",type="integer",format="int64",JSONPath=".status.progress.bytesDone",description="Bytes that were moved"

@@ -9,6 +9,7 @@ import (
 // DataUpload requests that the data of a volume's snapshot is moved into a repository. It belongs to a Backup.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=du
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the upload, e.g. InProgress"
 // +kubebuilder:printcolumn:name="Started",type="date",JSONPath=".status.startTimestamp",description="When the movement of data began"
 // +kubebuilder:printcolumn:name="Bytes Done",type="integer",format="int64",JSONPath=".status.progress.bytesDone",description="Bytes that were moved"

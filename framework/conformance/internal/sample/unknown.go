@@ -9,6 +9,9 @@ import (
 // UsualOwner is the name of the Backup or Restore of most calls.
 const UsualOwner = "nightly"
 
+// OtherOwner is the name of the Backup or Restore of another run.
+const OtherOwner = "other-run"
+
 // UnknownKey is a field that no plugin knows.
 const UnknownKey = "conformanceUnknown"
 

@@ -10,19 +10,27 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
-// HasCluster reports whether the environment of the plugin names a cluster.
-func (s *Suite) HasCluster() bool {
-	return slices.ContainsFunc(hostenv.Environ(os.Environ(), s.Environment...), func(variable string) bool {
-		name, value, _ := strings.Cut(variable, "=")
-		return (name == "KUBECONFIG" || name == "KUBERNETES_SERVICE_HOST") && value != ""
-	})
+// LacksCluster reports whether an error says that there is no cluster, and none is given in the way for which the plugin
+// looks. With a kubeconfig, it does not run in the cluster: a plugin that takes its cluster from there still has none.
+func (s *Suite) LacksCluster(err error) bool {
+	given := func(variable string) bool {
+		return slices.ContainsFunc(hostenv.Environ(os.Environ(), s.Environment...), func(one string) bool {
+			name, value, _ := strings.Cut(one, "=")
+			return name == variable && value != ""
+		})
+	}
+	switch text := strings.ToLower(status.Convert(err).Message()); {
+	case given("KUBERNETES_SERVICE_HOST"):
+		return false
+	case given("KUBECONFIG"):
+		return mentions(text, "in-cluster", "kubernetes_service_host", "serviceaccount/token")
+	default:
+		return mentions(text, "in-cluster", "kubernetes_service_host", "kubeconfig", "no configuration has been provided",
+			"serviceaccount/token", "api server", "cluster")
+	}
 }
 
-// NeedsCluster reports whether an error says that there is no cluster, as the clients of Kubernetes word it.
-func NeedsCluster(err error) bool {
-	text := strings.ToLower(status.Convert(err).Message())
-	return slices.ContainsFunc([]string{
-		"in-cluster", "kubernetes_service_host", "kubeconfig", "no configuration has been provided", "serviceaccount/token",
-		"api server", "cluster",
-	}, func(word string) bool { return strings.Contains(text, word) })
+// mentions reports whether a text has one of the words, by which the clients of Kubernetes say that there is no cluster.
+func mentions(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }

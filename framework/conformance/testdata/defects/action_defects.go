@@ -104,7 +104,22 @@ func actionDefects() map[string]defect {
 		})),
 		"action-own-answer/labels":    mixes("BackupItemAction", "labels"),
 		"action-own-answer/namespace": mixes("RestoreItemActionV2", "namespace"),
-		"action-same-answer":          onItem(func(item map[string]any) { item["count"] = calls.Add(1) }),
+		"action-runs-apart": {plant: func(p *program) {
+			good := p.action.execute
+			var other atomic.Bool // the process has served the other run
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				got, err := good(ctx, req)
+				switch item, wrong := object(req.item); {
+				case bytes.Contains(req.owner, []byte(`"other-run"`)):
+					other.Store(true)
+				case err == nil && wrong == nil && other.Load():
+					item["plane"] = "that of the other run"
+					got.item = encode(item)
+				}
+				return got, err
+			}
+		}},
+		"action-same-answer": onItem(func(item map[string]any) { item["count"] = calls.Add(1) }),
 		"action-owner-bare": onRequest(func(_ context.Context, req request) error {
 			if owner, err := object(req.owner); err == nil && owner["kind"] == nil {
 				return errors.New("what is this?")
@@ -118,6 +133,11 @@ func actionDefects() map[string]defect {
 			return nil
 		}),
 		"action-json-kept/dropped": onItem(func(item map[string]any) { delete(item, "conformanceUnknown") }),
+		"action-json-kept/in the spec": onItem(func(item map[string]any) {
+			if spec, ok := item["spec"].(map[string]any); ok {
+				delete(spec, "conformanceUnknown")
+			}
+		}),
 		"action-json-kept/rounded": onReply(func(_ request, got *reply) {
 			var item map[string]any // its numbers are float64
 			if json.Unmarshal(got.item, &item) == nil {
@@ -258,6 +278,32 @@ func ofCaller(req request) bool {
 	return bytes.Contains(req.item, []byte(`"conformance.invalid/caller":"caller`))
 }
 
+// lasting3 is the defect of an action whose operations end three seconds after their start, whatever Cancel says, and
+// have a progress until then.
+func lasting3(during func(since time.Duration) *shared.OperationProgress) defect {
+	return defect{kind: "BackupItemActionV2", plant: func(p *program) {
+		var began sync.Map // by operation
+		goodExecute, goodProgress := p.action.execute, p.action.progress
+		p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+			got, err := goodExecute(ctx, req)
+			if err == nil {
+				began.LoadOrStore(got.operation, time.Now())
+			}
+			return got, err
+		}
+		p.action.cancel = func(string) error { return nil }
+		p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+			if at, ok := began.Load(operation); ok && time.Since(at.(time.Time)) < 3*time.Second {
+				return during(time.Since(at.(time.Time))), nil
+			}
+			if _, err := goodProgress(operation); err != nil {
+				return nil, err
+			}
+			return &shared.OperationProgress{NCompleted: 3000, NTotal: 3000, Completed: true}, nil
+		}
+	}}
+}
+
 // operationDefects returns defects of actions that start operations.
 func operationDefects() map[string]defect {
 	const async = "AsyncBackupItemAction"
@@ -341,6 +387,15 @@ func operationDefects() map[string]defect {
 				return &shared.OperationProgress{NCompleted: 1, NTotal: 2}, nil
 			}
 		}}.waiting(),
+		"operation-cancel-ends/lies": lasting3(func(time.Duration) *shared.OperationProgress {
+			return &shared.OperationProgress{NTotal: 2}
+		}),
+		"operation-progress-sane/early": lasting3(func(since time.Duration) *shared.OperationProgress {
+			return &shared.OperationProgress{NTotal: 2, Err: "the disk is full"}
+		}).also("operation-cancel-ends"),
+		"operation-progress-forward/early": lasting3(func(since time.Duration) *shared.OperationProgress {
+			return &shared.OperationProgress{NTotal: 3000, NCompleted: 3000 - since.Milliseconds()}
+		}).also("operation-cancel-ends"),
 		"operation-own/id": onReply("BackupItemActionV2", func(_ request, got *reply) {
 			got.operation = "op-" + got.operation[strings.LastIndex(got.operation, "-")+1:]
 		}),

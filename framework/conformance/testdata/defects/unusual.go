@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -63,6 +64,21 @@ func unusual() map[string]defect {
 				}
 				return nil, errors.New("the kubeconfig names no context")
 			}
+		}},
+		"unusual action that takes its cluster from its pod": {plant: func(p *program) {
+			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) {
+				return nil, errors.New("unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and " +
+					"KUBERNETES_SERVICE_PORT must be defined")
+			}
+		}},
+		"unusual action that keeps idle connections": {plant: func(p *program) {
+			var connections atomic.Int64
+			onExecute(p, func() {
+				const most = 60 // as many as a client of HTTP keeps, with two goroutines each
+				if connections.Add(1) <= most {
+					go func() { select {} }()
+				}
+			})
 		}},
 		"unusual policy that waits for operations and restores": onQueue(nil, waitForOthers),
 		"unusual plugin that knows its host's flags":            {plant: func(p *program) { p.flags = knownFlags }},

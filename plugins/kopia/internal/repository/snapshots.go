@@ -190,7 +190,7 @@ func Store(ctx context.Context, w repo.RepositoryWriter, load *Load) (*snapshot.
 	lasting, release := lastingFor(ctx, uploader.Cancel)
 	defer release()
 	stored, err := uploader.Upload(lasting, load.Root, policies, load.Source, load.Previous...)
-	if err == nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil && stored.IncompleteReason != "" {

@@ -22,13 +22,14 @@ func Root(r repo.Repository, of *snapshot.Manifest) (fs.Directory, error) {
 	if of.RootEntry.Type != snapshot.EntryTypeDirectory {
 		return nil, fmt.Errorf("the root of snapshot %s is not a directory", of.ID)
 	}
-	return &directory{repository: r, DirEntry: of.RootEntry}, nil
+	return &directory{repository: r, DirEntry: of.RootEntry, escaped: of.Tags[NamesTag] == EscapedNames}, nil
 }
 
 // directory implements fs.Directory.
 type directory struct {
 	repository repo.Repository
 	*snapshot.DirEntry
+	escaped bool // names are stored by StoredName
 
 	mu      sync.Mutex
 	entries []fs.Entry // nil until they are read
@@ -77,8 +78,11 @@ func (d *directory) read(ctx context.Context) error {
 	}
 	d.entries = make([]fs.Entry, 0, len(parsed))
 	for _, one := range parsed {
+		if d.escaped {
+			one.Name = FileName(one.Name)
+		}
 		if one.Type == snapshot.EntryTypeDirectory {
-			d.entries = append(d.entries, &directory{repository: d.repository, DirEntry: one})
+			d.entries = append(d.entries, &directory{repository: d.repository, DirEntry: one, escaped: d.escaped})
 		} else {
 			d.entries = append(d.entries, snapshotfs.EntryFromDirEntry(d.repository, one))
 		}

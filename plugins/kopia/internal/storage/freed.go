@@ -8,9 +8,10 @@ import (
 )
 
 // Counted counts the bytes of the blobs that are deleted. Maintenance lists blobs before it deletes them, so that no
-// request is needed for their sizes.
+// request is needed for their sizes. It tells a Watcher about requests that fail.
 type Counted struct {
 	blob.Storage
+	requests
 
 	mu    sync.Mutex
 	sizes map[blob.ID]int64
@@ -29,17 +30,20 @@ func (c *Counted) Freed() int64 {
 
 // ListBlobs implements blob.Storage.
 func (c *Counted) ListBlobs(ctx context.Context, prefix blob.ID, callback func(blob.Metadata) error) error {
-	return c.Storage.ListBlobs(ctx, prefix, func(found blob.Metadata) error {
-		c.mu.Lock()
-		c.sizes[found.BlobID] = found.Length
-		c.mu.Unlock()
-		return callback(found)
+	return c.do(ctx, func(ctx context.Context) error {
+		return c.Storage.ListBlobs(ctx, prefix, func(found blob.Metadata) error {
+			c.mu.Lock()
+			c.sizes[found.BlobID] = found.Length
+			c.mu.Unlock()
+			return callback(found)
+		})
 	})
 }
 
 // DeleteBlob implements blob.Storage.
 func (c *Counted) DeleteBlob(ctx context.Context, id blob.ID) error {
-	if err := c.Storage.DeleteBlob(ctx, id); err != nil {
+	err := c.do(ctx, func(ctx context.Context) error { return c.Storage.DeleteBlob(ctx, id) })
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()

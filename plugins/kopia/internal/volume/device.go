@@ -41,12 +41,12 @@ func sizeOf(device *os.File) (int64, error) {
 func Device(path string) (fs.Directory, int64, error) {
 	opened, err := os.Open(path)
 	if err != nil {
-		return nil, 0, fmt.Errorf("volume: %w", err)
+		return nil, 0, &Error{err}
 	}
 	defer func() { _ = opened.Close() }()
 	size, err := sizeOf(opened)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, &Error{err}
 	}
 	content := &device{path: path, size: size, read: time.Now()}
 	return virtualfs.NewStaticDirectory(deviceFile, []fs.Entry{content}), size, nil
@@ -114,12 +114,12 @@ func WriteDevice(
 	}
 	opened, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return 0, fmt.Errorf("volume: %w", err)
+		return 0, &Error{err}
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	has, err := sizeOf(opened)
 	if err != nil {
-		return 0, err
+		return 0, &Error{err}
 	}
 	if has < size {
 		return 0, &TooSmallError{has, size}
@@ -136,5 +136,5 @@ func WriteDevice(
 	}); err != nil {
 		return 0, err
 	}
-	return done, opened.Sync()
+	return done, problem("sync", path, opened.Sync())
 }

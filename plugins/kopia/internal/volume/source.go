@@ -8,19 +8,20 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/kopia/kopia/fs"
+
+	"github.com/cleat-dev/cleat/plugins/kopia/internal/repository"
 )
 
 // Options are how a volume is read.
 type Options struct {
-	// Unchanged is the time of the parent. Files whose attributes have changed since are read again even if they look
-	// unchanged, because a program can set their times. The zero time stands for no parent.
+	// Unchanged is the time from which on files whose attributes have changed are read again even if they look
+	// unchanged, because a program can set their times. The zero time stands for kopia's rule: a file is unchanged if its
+	// size, time, mode and owner are those in the parent.
 	Unchanged time.Time
 	// Losses gets what the snapshot cannot have.
 	Losses *Losses
@@ -32,13 +33,31 @@ type Options struct {
 func Source(path string, options Options) (fs.Directory, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil, fmt.Errorf("volume: %w", err)
+		return nil, &Error{err}
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("volume %s is not a directory", path)
 	}
 	s := &source{root: path, unchanged: options.Unchanged, losses: options.Losses, budget: options.Budget}
 	return &directory{s.entry(path, filepath.Base(path), info)}, nil
+}
+
+// Survey looks for what a snapshot of a volume cannot have, without reading files.
+func Survey(ctx context.Context, path string, losses *Losses) error {
+	root, err := Source(path, Options{Losses: losses})
+	if err != nil {
+		return err
+	}
+	return survey(ctx, root)
+}
+
+func survey(ctx context.Context, dir fs.Directory) error {
+	return fs.IterateEntries(ctx, dir, func(ctx context.Context, found fs.Entry) error {
+		if below, is := found.(fs.Directory); is {
+			return survey(ctx, below)
+		}
+		return ctx.Err()
+	})
 }
 
 // source is what the entries of a volume share.
@@ -153,12 +172,7 @@ func (d *directory) child(of os.DirEntry) fs.Entry {
 	if err != nil {
 		return &unreadable{entry: entry{source: d.source, path: path, name: of.Name(), FileInfo: noInfo{of.Name()}}, err: err}
 	}
-	name := of.Name()
-	if !utf8.ValidString(name) {
-		name = printable(name)
-		losses.add(renamed, below)
-	}
-	e := d.source.entry(path, name, info)
+	e := d.source.entry(path, repository.StoredName(of.Name()), info)
 	losses.look(&e, below)
 	switch info.Mode().Type() {
 	case 0:
@@ -180,26 +194,6 @@ func (s *source) below(path string) string {
 	return path
 }
 
-// printable returns a name that is UTF-8 for one that is not: bytes that are not are written as \xff. kopia would
-// replace all of them by the same character, so that files would replace one another.
-func printable(name string) string {
-	quoted := make([]byte, 0, len(name)+8)
-	for i := 0; i < len(name); {
-		r, size := utf8.DecodeRuneInString(name[i:])
-		if r == utf8.RuneError && size == 1 {
-			quoted = append(quoted, `\x`...)
-			if name[i] < 16 {
-				quoted = append(quoted, '0')
-			}
-			quoted = strconv.AppendUint(quoted, uint64(name[i]), 16)
-		} else {
-			quoted = append(quoted, name[i:i+size]...)
-		}
-		i += size
-	}
-	return string(quoted)
-}
-
 // file implements fs.File.
 type file struct{ entry }
 
@@ -209,27 +203,33 @@ func (f *file) Open(ctx context.Context) (fs.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := f.open()
+	opened, began, err := f.open()
 	if err != nil {
 		release()
 		return nil, err
 	}
-	return &content{File: opened, of: f, release: sync.OnceFunc(release)}, nil
+	return &content{File: opened, of: f, release: sync.OnceFunc(func() {
+		release()
+		ended, err := opened.Stat()
+		if err == nil && (ended.Size() != began.Size() || !ended.ModTime().Equal(began.ModTime())) {
+			f.source.losses.add(changed, f.source.below(f.path))
+		}
+	})}, nil
 }
 
-func (f *file) open() (*os.File, error) {
+func (f *file) open() (*os.File, os.FileInfo, error) {
 	opened, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := opened.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%w: it was a file, and is %v now", iofs.ErrNotExist, info.Mode())
 	}
 	if err != nil {
-		return nil, errors.Join(err, opened.Close())
+		return nil, nil, errors.Join(err, opened.Close())
 	}
-	return opened, nil
+	return opened, info, nil
 }
 
 // content implements fs.Reader.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kopia/kopia/fs"
@@ -27,8 +28,7 @@ type Target struct {
 	uid, gid int
 	before   Before // nil for none
 	budget   *Budget
-	kept     atomic.Int64 // objects whose owner or mode could not be set
-	example  atomic.Pointer[string]
+	losses   Losses
 }
 
 var _ restore.Output = (*Target)(nil)
@@ -46,7 +46,7 @@ type Before interface {
 func NewTarget(dir string, sparse bool, before Before, budget *Budget) (*Target, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("volume: %w", err)
+		return nil, &Error{err}
 	}
 	return &Target{root: root, sparse: sparse, uid: os.Geteuid(), gid: os.Getegid(), before: before, budget: budget}, nil
 }
@@ -55,23 +55,16 @@ func NewTarget(dir string, sparse bool, before Before, budget *Budget) (*Target,
 func (t *Target) Sync() error {
 	dir, err := t.root.Open(".")
 	if err != nil {
-		return err
+		return &Error{err}
 	}
-	return errors.Join(unix.Syncfs(int(dir.Fd())), dir.Close())
+	return problem("sync", ".", errors.Join(unix.Syncfs(int(dir.Fd())), dir.Close()))
 }
 
 // Free closes the volume.
 func (t *Target) Free() error { return t.root.Close() }
 
 // Warnings returns what could not be restored.
-func (t *Target) Warnings() []string {
-	count := t.kept.Load()
-	if count == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("the owner or the permissions of %d objects could not be set, such as %s", count,
-		*t.example.Load())}
-}
+func (t *Target) Warnings() []string { return t.losses.Warnings() }
 
 // Parallelizable implements restore.Output.
 func (t *Target) Parallelizable() bool { return true }
@@ -107,7 +100,10 @@ func (t *Target) open(at string, of fs.Entry) (parent, error) {
 		return parent{}, fmt.Errorf("the snapshot has an object with the name %.300q, want the name of a file", name)
 	}
 	dir, err := t.root.OpenFile(path.Dir(at), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	return parent{dir, name}, err
+	if err != nil {
+		return parent{}, &Error{err}
+	}
+	return parent{dir, name}, nil
 }
 
 func (p parent) close() { _ = p.dir.Close() }
@@ -138,7 +134,7 @@ func (t *Target) BeginDirectory(ctx context.Context, at string, of fs.Directory)
 	defer p.close()
 	if at != "" {
 		if err := p.mkdir(t, at); err != nil {
-			return &os.PathError{Op: "mkdir", Path: at, Err: err}
+			return problem("mkdir", at, err)
 		}
 	}
 	if t.before != nil {
@@ -175,17 +171,17 @@ func (t *Target) FinishDirectory(_ context.Context, at string, of fs.Directory) 
 	defer p.close()
 	fd, err := unix.Openat(p.fd(), p.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: at, Err: err}
+		return problem("open", at, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return &os.PathError{Op: "stat", Path: at, Err: err}
+		return problem("stat", at, err)
 	}
 	if err := t.attributes(fd, at, of, int(stat.Uid), int(stat.Gid), stat.Mode); err != nil {
 		return err
 	}
-	return p.times(at, of.ModTime())
+	return t.times(p, at, of.ModTime())
 }
 
 // WriteFile implements restore.Output.
@@ -216,17 +212,17 @@ func (t *Target) WriteFile(ctx context.Context, at string, of fs.File, progress 
 		}
 	}
 	if err != nil {
-		return &os.PathError{Op: "create", Path: at, Err: err}
+		return problem("create", at, err)
 	}
 	created := os.NewFile(uintptr(fd), at)
 	err = t.fill(ctx, created, content, of.Size(), progress)
 	if err == nil {
 		err = t.attributes(fd, at, of, t.uid, t.gid, 0o600)
 	}
-	if err = errors.Join(err, created.Close()); err != nil {
+	if err = errors.Join(err, problem("close", at, created.Close())); err != nil {
 		return err
 	}
-	return p.times(at, of.ModTime())
+	return t.times(p, at, of.ModTime())
 }
 
 // chunk is how many bytes are read at once, and hole the size of a block that can be a hole.
@@ -243,7 +239,7 @@ func (t *Target) fill(
 ) error {
 	if t.sparse {
 		if err := to.Truncate(size); err != nil {
-			return err
+			return &Error{err}
 		}
 	}
 	buffer := chunks.Get().(*[chunk]byte) //nolint:forcetypeassert // nothing else is in the pool
@@ -256,7 +252,7 @@ func (t *Target) fill(
 		n, err := io.ReadFull(from, buffer[:])
 		if n > 0 {
 			if err := t.put(to, buffer[:n], done); err != nil {
-				return err
+				return &Error{err}
 			}
 			done += int64(n)
 			progress(int64(n))
@@ -309,15 +305,15 @@ func (t *Target) CreateSymlink(ctx context.Context, at string, of fs.Symlink) er
 		}
 	}
 	if err != nil {
-		return &os.PathError{Op: "symlink", Path: at, Err: err}
+		return problem("symlink", at, err)
 	}
 	if owner := of.Owner(); int(owner.UserID) != t.uid || int(owner.GroupID) != t.gid {
 		err := unix.Fchownat(p.fd(), p.name, int(owner.UserID), int(owner.GroupID), unix.AT_SYMLINK_NOFOLLOW)
-		if err := t.permit(at, err); err != nil {
+		if err := t.permit(owners, at, err); err != nil {
 			return err
 		}
 	}
-	return p.times(at, of.ModTime())
+	return t.times(p, at, of.ModTime())
 }
 
 // attributes sets the owner and the mode of an open object that has others.
@@ -325,7 +321,7 @@ func (t *Target) attributes(fd int, at string, of fs.Entry, uid, gid int, mode u
 	owner := of.Owner()
 	chown := int(owner.UserID) != uid || int(owner.GroupID) != gid
 	if chown {
-		if err := t.permit(at, unix.Fchown(fd, int(owner.UserID), int(owner.GroupID))); err != nil {
+		if err := t.permit(owners, at, unix.Fchown(fd, int(owner.UserID), int(owner.GroupID))); err != nil {
 			return err
 		}
 	}
@@ -333,33 +329,29 @@ func (t *Target) attributes(fd int, at string, of fs.Entry, uid, gid int, mode u
 	if !chown && want == mode&0o7777 {
 		return nil
 	}
-	return t.permit(at, unix.Fchmod(fd, want)) // after chown, which removes setuid
-}
-
-// permit returns nil for an error of rights, as on a file system that has no owners, and counts it.
-func (t *Target) permit(at string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTSUP) {
-		t.kept.Add(1)
-		text := fmt.Sprintf("%.200q: %v", at, err)
-		t.example.CompareAndSwap(nil, &text)
-		return nil
-	}
-	return &os.PathError{Op: "set the attributes of", Path: at, Err: err}
+	return t.permit(modes, at, unix.Fchmod(fd, want)) // after chown, which removes setuid
 }
 
 // times sets the time of modification.
-func (p parent) times(at string, modified time.Time) error {
+func (t *Target) times(p parent, at string, modified time.Time) error {
 	stamp, err := unix.TimeToTimespec(modified)
 	if err == nil {
 		err = unix.UtimesNanoAt(p.fd(), p.name, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	if err != nil {
-		return &os.PathError{Op: "set the time of", Path: at, Err: err}
+	return t.permit(times, at, err)
+}
+
+// refusals are the errors of a volume that does not let an attribute be set: for want of rights, as of an immutable
+// file, or because its file system does not have the attribute, the user, or the time.
+var refusals = []error{unix.EPERM, unix.EACCES, unix.ENOTSUP, unix.EINVAL, unix.EOVERFLOW}
+
+// permit returns nil for an attribute that the volume refuses, and counts it.
+func (t *Target) permit(k kind, at string, err error) error {
+	if slices.ContainsFunc(refusals, func(one error) bool { return errors.Is(err, one) }) {
+		t.losses.add(k, cmp.Or(at, "."))
+		return nil
 	}
-	return nil
+	return problem([kinds]string{owners: "chown", modes: "chmod", times: "set the time of"}[k], at, err)
 }
 
 // modeOf returns the bits of the system for a mode.

@@ -69,7 +69,10 @@ type GetPluginInfoResponse struct {
 	FrameworkVersion string `protobuf:"bytes,2,opt,name=framework_version,json=frameworkVersion,proto3" json:"framework_version,omitempty"`
 	// All implementations that the process serves: those of Velero's kinds, which PluginLister lists too, and
 	// those of all others, which it must not list. Each kind, version and name once.
-	Plugins       []*Plugin `protobuf:"bytes,3,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	Plugins []*Plugin `protobuf:"bytes,3,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// Set if implementations keep state in memory that is valid for one backup, restore or other run only. The host then
+	// starts a process for each run, and ends it with the run. Otherwise runs may share the process, also at once.
+	ProcessPerRun bool `protobuf:"varint,4,opt,name=process_per_run,json=processPerRun,proto3" json:"process_per_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +126,13 @@ func (x *GetPluginInfoResponse) GetPlugins() []*Plugin {
 		return x.Plugins
 	}
 	return nil
+}
+
+func (x *GetPluginInfoResponse) GetProcessPerRun() bool {
+	if x != nil {
+		return x.ProcessPerRun
+	}
+	return false
 }
 
 // Plugin is one implementation that the process serves.
@@ -541,11 +551,12 @@ var File_cleat_plugininfo_v1_plugininfo_proto protoreflect.FileDescriptor
 const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\n" +
 	"$cleat/plugininfo/v1/plugininfo.proto\x12\x13cleat.plugininfo.v1\x1a\x1egoogle/protobuf/duration.proto\"\x16\n" +
-	"\x14GetPluginInfoRequest\"\xa2\x01\n" +
+	"\x14GetPluginInfoRequest\"\xca\x01\n" +
 	"\x15GetPluginInfoResponse\x12%\n" +
 	"\x0eplugin_version\x18\x01 \x01(\tR\rpluginVersion\x12+\n" +
 	"\x11framework_version\x18\x02 \x01(\tR\x10frameworkVersion\x125\n" +
-	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xc6\x02\n" +
+	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\x12&\n" +
+	"\x0fprocess_per_run\x18\x04 \x01(\bR\rprocessPerRun\"\xc6\x02\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +

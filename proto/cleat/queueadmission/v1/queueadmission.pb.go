@@ -104,7 +104,9 @@ type DecideRequest struct {
 	Operating []*Backup `protobuf:"bytes,8,rep,name=operating,proto3" json:"operating,omitempty"`
 	// Restores that run, the oldest first, described as backups of what they write: namespaces are those that they restore
 	// into, and their spec names resources. Their names begin with "restores/". They count nothing towards the limit.
-	Restoring     []*Backup `protobuf:"bytes,9,rep,name=restoring,proto3" json:"restoring,omitempty"`
+	Restoring []*Backup `protobuf:"bytes,9,rep,name=restoring,proto3" json:"restoring,omitempty"`
+	// The namespaces of all these that exist and have labels, sorted by name.
+	Namespaces    []*Namespace `protobuf:"bytes,10,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +204,68 @@ func (x *DecideRequest) GetRestoring() []*Backup {
 	return nil
 }
 
+func (x *DecideRequest) GetNamespaces() []*Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+// Namespace describes one namespace of the cluster.
+type Namespace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its labels; at least one.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Namespace) Reset() {
+	*x = Namespace{}
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Namespace) ProtoMessage() {}
+
+func (x *Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
+func (*Namespace) Descriptor() ([]byte, []int) {
+	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Namespace) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Namespace) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // Backup describes one backup.
 type Backup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -231,7 +295,7 @@ type Backup struct {
 
 func (x *Backup) Reset() {
 	*x = Backup{}
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[1]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +307,7 @@ func (x *Backup) String() string {
 func (*Backup) ProtoMessage() {}
 
 func (x *Backup) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[1]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +320,7 @@ func (x *Backup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backup.ProtoReflect.Descriptor instead.
 func (*Backup) Descriptor() ([]byte, []int) {
-	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{1}
+	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Backup) GetName() string {
@@ -342,7 +406,7 @@ type DecideResponse struct {
 
 func (x *DecideResponse) Reset() {
 	*x = DecideResponse{}
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[2]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +418,7 @@ func (x *DecideResponse) String() string {
 func (*DecideResponse) ProtoMessage() {}
 
 func (x *DecideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[2]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +431,7 @@ func (x *DecideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideResponse.ProtoReflect.Descriptor instead.
 func (*DecideResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{2}
+	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DecideResponse) GetAdmit() []string {
@@ -418,7 +482,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[3]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +494,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[3]
+	mi := &file_cleat_queueadmission_v1_queueadmission_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +507,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{3}
+	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Wait) GetName() string {
@@ -485,7 +549,7 @@ var File_cleat_queueadmission_v1_queueadmission_proto protoreflect.FileDescripto
 
 const file_cleat_queueadmission_v1_queueadmission_proto_rawDesc = "" +
 	"\n" +
-	",cleat/queueadmission/v1/queueadmission.proto\x12\x17cleat.queueadmission.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x03\n" +
+	",cleat/queueadmission/v1/queueadmission.proto\x12\x17cleat.queueadmission.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x03\n" +
 	"\rDecideRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12,\n" +
@@ -495,7 +559,17 @@ const file_cleat_queueadmission_v1_queueadmission_proto_rawDesc = "" +
 	"\x05ready\x18\x06 \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\x05ready\x127\n" +
 	"\x06queued\x18\a \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\x06queued\x12=\n" +
 	"\toperating\x18\b \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\toperating\x12=\n" +
-	"\trestoring\x18\t \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\trestoring\"\xc3\x04\n" +
+	"\trestoring\x18\t \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\trestoring\x12B\n" +
+	"\n" +
+	"namespaces\x18\n" +
+	" \x03(\v2\".cleat.queueadmission.v1.NamespaceR\n" +
+	"namespaces\"\xa2\x01\n" +
+	"\tNamespace\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12F\n" +
+	"\x06labels\x18\x02 \x03(\v2..cleat.queueadmission.v1.Namespace.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x04\n" +
 	"\x06Backup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -548,39 +622,43 @@ func file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP() []byte {
 }
 
 var file_cleat_queueadmission_v1_queueadmission_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_cleat_queueadmission_v1_queueadmission_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_cleat_queueadmission_v1_queueadmission_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_cleat_queueadmission_v1_queueadmission_proto_goTypes = []any{
 	(ClusterScope)(0),             // 0: cleat.queueadmission.v1.ClusterScope
 	(*DecideRequest)(nil),         // 1: cleat.queueadmission.v1.DecideRequest
-	(*Backup)(nil),                // 2: cleat.queueadmission.v1.Backup
-	(*DecideResponse)(nil),        // 3: cleat.queueadmission.v1.DecideResponse
-	(*Wait)(nil),                  // 4: cleat.queueadmission.v1.Wait
-	nil,                           // 5: cleat.queueadmission.v1.Backup.LabelsEntry
-	nil,                           // 6: cleat.queueadmission.v1.Backup.AnnotationsEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*Namespace)(nil),             // 2: cleat.queueadmission.v1.Namespace
+	(*Backup)(nil),                // 3: cleat.queueadmission.v1.Backup
+	(*DecideResponse)(nil),        // 4: cleat.queueadmission.v1.DecideResponse
+	(*Wait)(nil),                  // 5: cleat.queueadmission.v1.Wait
+	nil,                           // 6: cleat.queueadmission.v1.Namespace.LabelsEntry
+	nil,                           // 7: cleat.queueadmission.v1.Backup.LabelsEntry
+	nil,                           // 8: cleat.queueadmission.v1.Backup.AnnotationsEntry
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_cleat_queueadmission_v1_queueadmission_proto_depIdxs = []int32{
-	7,  // 0: cleat.queueadmission.v1.DecideRequest.now:type_name -> google.protobuf.Timestamp
-	2,  // 1: cleat.queueadmission.v1.DecideRequest.running:type_name -> cleat.queueadmission.v1.Backup
-	2,  // 2: cleat.queueadmission.v1.DecideRequest.ready:type_name -> cleat.queueadmission.v1.Backup
-	2,  // 3: cleat.queueadmission.v1.DecideRequest.queued:type_name -> cleat.queueadmission.v1.Backup
-	2,  // 4: cleat.queueadmission.v1.DecideRequest.operating:type_name -> cleat.queueadmission.v1.Backup
-	2,  // 5: cleat.queueadmission.v1.DecideRequest.restoring:type_name -> cleat.queueadmission.v1.Backup
-	0,  // 6: cleat.queueadmission.v1.Backup.cluster_scope:type_name -> cleat.queueadmission.v1.ClusterScope
-	5,  // 7: cleat.queueadmission.v1.Backup.labels:type_name -> cleat.queueadmission.v1.Backup.LabelsEntry
-	6,  // 8: cleat.queueadmission.v1.Backup.annotations:type_name -> cleat.queueadmission.v1.Backup.AnnotationsEntry
-	7,  // 9: cleat.queueadmission.v1.Backup.created:type_name -> google.protobuf.Timestamp
-	7,  // 10: cleat.queueadmission.v1.Backup.started:type_name -> google.protobuf.Timestamp
-	4,  // 11: cleat.queueadmission.v1.DecideResponse.waits:type_name -> cleat.queueadmission.v1.Wait
-	8,  // 12: cleat.queueadmission.v1.DecideResponse.recheck_after:type_name -> google.protobuf.Duration
-	1,  // 13: cleat.queueadmission.v1.QueueAdmissionService.Decide:input_type -> cleat.queueadmission.v1.DecideRequest
-	3,  // 14: cleat.queueadmission.v1.QueueAdmissionService.Decide:output_type -> cleat.queueadmission.v1.DecideResponse
-	14, // [14:15] is the sub-list for method output_type
-	13, // [13:14] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 0: cleat.queueadmission.v1.DecideRequest.now:type_name -> google.protobuf.Timestamp
+	3,  // 1: cleat.queueadmission.v1.DecideRequest.running:type_name -> cleat.queueadmission.v1.Backup
+	3,  // 2: cleat.queueadmission.v1.DecideRequest.ready:type_name -> cleat.queueadmission.v1.Backup
+	3,  // 3: cleat.queueadmission.v1.DecideRequest.queued:type_name -> cleat.queueadmission.v1.Backup
+	3,  // 4: cleat.queueadmission.v1.DecideRequest.operating:type_name -> cleat.queueadmission.v1.Backup
+	3,  // 5: cleat.queueadmission.v1.DecideRequest.restoring:type_name -> cleat.queueadmission.v1.Backup
+	2,  // 6: cleat.queueadmission.v1.DecideRequest.namespaces:type_name -> cleat.queueadmission.v1.Namespace
+	6,  // 7: cleat.queueadmission.v1.Namespace.labels:type_name -> cleat.queueadmission.v1.Namespace.LabelsEntry
+	0,  // 8: cleat.queueadmission.v1.Backup.cluster_scope:type_name -> cleat.queueadmission.v1.ClusterScope
+	7,  // 9: cleat.queueadmission.v1.Backup.labels:type_name -> cleat.queueadmission.v1.Backup.LabelsEntry
+	8,  // 10: cleat.queueadmission.v1.Backup.annotations:type_name -> cleat.queueadmission.v1.Backup.AnnotationsEntry
+	9,  // 11: cleat.queueadmission.v1.Backup.created:type_name -> google.protobuf.Timestamp
+	9,  // 12: cleat.queueadmission.v1.Backup.started:type_name -> google.protobuf.Timestamp
+	5,  // 13: cleat.queueadmission.v1.DecideResponse.waits:type_name -> cleat.queueadmission.v1.Wait
+	10, // 14: cleat.queueadmission.v1.DecideResponse.recheck_after:type_name -> google.protobuf.Duration
+	1,  // 15: cleat.queueadmission.v1.QueueAdmissionService.Decide:input_type -> cleat.queueadmission.v1.DecideRequest
+	4,  // 16: cleat.queueadmission.v1.QueueAdmissionService.Decide:output_type -> cleat.queueadmission.v1.DecideResponse
+	16, // [16:17] is the sub-list for method output_type
+	15, // [15:16] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_cleat_queueadmission_v1_queueadmission_proto_init() }
@@ -594,7 +672,7 @@ func file_cleat_queueadmission_v1_queueadmission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_queueadmission_v1_queueadmission_proto_rawDesc), len(file_cleat_queueadmission_v1_queueadmission_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -102,6 +102,9 @@ func printOffered(d *layout.Description, p *serverreport.Plugin) {
 		d.Section("Locations", func() {
 			for _, location := range p.Locations {
 				process := "no process of its own"
+				if !p.BuiltIn {
+					process = "no process between its calls"
+				}
 				if location.Process != nil {
 					process = processText(location.Process)
 				}

@@ -20,7 +20,8 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 	limits := options.Limits.orDefaults()
 	u := &unpacker{
 		archive: a, limits: limits, unpacks: options.Unpacks,
-		out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
+		space: space{most: limits.FreeBytes, ask: func() (int64, bool) { return FreeSpace(a.spool) }},
+		out:   bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
 		namespaces: map[string]nametable.Name{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
@@ -42,7 +43,7 @@ type unpacker struct {
 	out        *bufio.Writer
 	buffer     []byte
 	written    int64
-	checked    int64 // bytes that may be written before the free space is looked at again
+	space      space
 	namespaces map[string]nametable.Name
 	groups     map[string]schema.GroupResource
 }
@@ -98,20 +99,15 @@ func (u *unpacker) unpack(to *record, e scanned) error {
 	return nil
 }
 
-// checkSpace returns an error if the disk of the spool file is nearly full. It asks the system now and then.
+// checkSpace returns an error if the disk of the spool file is nearly full.
 func (u *unpacker) checkSpace(where location) error {
-	const every = 64 << 20
-	if u.written < u.checked {
+	free, enough := u.space.enough(u.written)
+	if enough {
 		return nil
 	}
-	u.checked = u.written + every
-	free, known := FreeSpace(u.archive.spool)
-	if known && free < u.limits.FreeBytes+every {
-		return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a "+
-			"larger --scratch-dir",
-			ErrLimit, where, free, filepath.Dir(u.archive.spool.Name()), u.written, u.limits.FreeBytes)
-	}
-	return nil
+	return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a "+
+		"larger --scratch-dir",
+		ErrLimit, where, free, filepath.Dir(u.archive.spool.Name()), u.written, u.space.reserve)
 }
 
 // versionsOf returns the versions of the objects of a type.

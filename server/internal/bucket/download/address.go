@@ -31,15 +31,21 @@ func Unavailable(reason string) string {
 	return scheme + " " + shorten.Text(cmp.Or(printable, "no reason is known"), maxReason)
 }
 
-// NoFile returns the text that replaces the URL of a DownloadRequest if the bucket does not have the file.
-func NoFile() string { return Unavailable(noFile) }
+// NoFile returns the text that replaces the URL of a DownloadRequest if the bucket does not have the file, with the
+// reason if it is known.
+func NoFile(why string) string {
+	if why == "" {
+		return Unavailable(noFile)
+	}
+	return Unavailable(noFile + ": " + why)
+}
 
 // Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if
 // address is a URL.
 func Reason(address string) (reason string, missing, ok bool) {
 	reason, ok = strings.CutPrefix(address, scheme)
 	reason = strings.TrimSpace(reason)
-	return reason, reason == noFile, ok
+	return reason, strings.HasPrefix(reason, noFile), ok
 }
 
 // FileOf returns the file that a DownloadRequest asks for.

@@ -21,6 +21,7 @@ type Opener struct {
 	credentials credentials
 	warnings    warnings
 	behind      behinds
+	written     written
 }
 
 // NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the
@@ -54,7 +55,7 @@ func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocat
 	if err != nil {
 		return nil, err
 	}
-	opened := store.New(objects, config["bucket"], config["prefix"])
+	opened := store.New(objects, config["bucket"], config["prefix"]).Remembering(o.written.of(location))
 	if WritesOnce(location) {
 		opened = opened.Once()
 	}
@@ -86,6 +87,7 @@ func (o *Opener) Release(namespace, name string) error {
 		o.host.ReleaseObjectStore(keyBehind(key(namespace, name)))
 	}
 	o.warnings.forget(key(namespace, name))
+	o.written.forget(key(namespace, name))
 	return o.credentials.remove(namespace, name)
 }
 
@@ -97,6 +99,26 @@ func (o *Opener) Close() error {
 }
 
 func key(namespace, name string) string { return namespace + "/" + name }
+
+// Check returns an error unless the spec of a location is complete and the Secrets that it names have what it selects.
+// It does not access the location.
+func Check(ctx context.Context, reader client.Reader, location *velerov1.BackupStorageLocation) error {
+	if err := checkSpec(&location.Spec); err != nil {
+		return err
+	}
+	s := &secrets{reader: reader}
+	for field, selector := range map[string]*velerov1.SecretKeySelector{
+		"spec.objectStorage.caCertRef": location.Spec.ObjectStorage.CACertRef, "spec.credential": location.Spec.Credential,
+	} {
+		if selector == nil {
+			continue
+		}
+		if _, err := s.value(ctx, location, selector); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
 
 // checkSpec validates what can be validated without a call.
 func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -43,7 +44,7 @@ const (
 )
 
 // Reconciler validates BackupStorageLocations and writes their status. It validates a location when this process sees
-// it for the first time, when its spec has changed, when Ask requests it, and at the location's frequency.
+// it for the first time, when its spec has changed, when Ask or Renewed requests it, and at the location's frequency.
 type Reconciler struct {
 	Client client.Client
 	Opener *Opener
@@ -59,6 +60,9 @@ type Reconciler struct {
 	Observe func(location string, available bool)
 	// PublicPassword reports whether the repositories in a location have the public password. It may be nil.
 	PublicPassword func(context.Context, *velerov1.BackupStorageLocation) (bool, error)
+	// Renewed has a value each time after files have changed that stores may have read, such as credentials. All locations
+	// are validated then. It may be nil.
+	Renewed <-chan struct{}
 	// AskPause is the least time between two validations that Ask requests; 0 for five seconds.
 	AskPause time.Duration
 
@@ -93,12 +97,34 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.mu.Lock()
 	r.asks = make(chan event.TypedGenericEvent[*velerov1.BackupStorageLocation], maxAsks)
 	r.mu.Unlock()
+	if err := manager.Add(ctrlmanager.RunnableFunc(r.askWhenRenewed)); err != nil {
+		return fmt.Errorf("validate locations after their credentials have changed: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(manager).
 		Named("backup-storage-location").
 		For(&velerov1.BackupStorageLocation{}, builder.WithPredicates(specChanged())).
 		WatchesRawSource(source.Channel(r.asks, &handler.TypedEnqueueRequestForObject[*velerov1.BackupStorageLocation]{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// askWhenRenewed requests the validation of all locations each time that Renewed has a value, until ctx ends.
+func (r *Reconciler) askWhenRenewed(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.Renewed:
+		}
+		var list velerov1.BackupStorageLocationList
+		if err := r.Client.List(ctx, &list); err != nil {
+			r.Log.Warn("the locations are not validated before the next time, although what their stores read has changed",
+				"error", err)
+		}
+		for i := range list.Items {
+			r.Ask(client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
 }
 
 // specChanged drops updates that only change the status, as each validation does. It cannot use the generation: the

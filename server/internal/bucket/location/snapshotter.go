@@ -28,8 +28,8 @@ func (o *Opener) OpenSnapshotter(
 func (o *Opener) openSnapshotter(
 	ctx context.Context, location *velerov1.VolumeSnapshotLocation,
 ) (volumesnapshotter.Snapshotter, error) {
-	if location.Spec.Provider == "" {
-		return nil, errors.New("spec.provider is empty: want the name of a volume snapshotter plugin, such as velero.io/aws")
+	if err := checkSnapshotSpec(location); err != nil {
+		return nil, err
 	}
 	config := maps.Clone(location.Spec.Config)
 	if config == nil {
@@ -40,6 +40,24 @@ func (o *Opener) openSnapshotter(
 		return nil, err
 	}
 	return o.host.VolumeSnapshotter(ctx, key(location.Namespace, location.Name), location.Spec.Provider, config)
+}
+
+func checkSnapshotSpec(location *velerov1.VolumeSnapshotLocation) error {
+	if location.Spec.Provider == "" {
+		return errors.New("spec.provider is empty: want the name of a volume snapshotter plugin, such as velero.io/aws")
+	}
+	return nil
+}
+
+// CheckSnapshots is Check for a VolumeSnapshotLocation.
+func CheckSnapshots(ctx context.Context, reader client.Reader, location *velerov1.VolumeSnapshotLocation) error {
+	err := checkSnapshotSpec(location)
+	if selector := location.Spec.Credential; err == nil && selector != nil {
+		if _, err = (&secrets{reader: reader}).value(ctx, location, selector); err != nil {
+			err = fmt.Errorf("spec.credential: %w", err)
+		}
+	}
+	return err
 }
 
 // credentialsOf returns the name under which the credentials of a VolumeSnapshotLocation are kept, which no other

@@ -1,6 +1,8 @@
 package rehearsal
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strings"
@@ -24,6 +26,8 @@ const (
 	Failed    Result = "Failed"    // something was not restored, is not ready, or has failed its check
 	Cancelled Result = "Cancelled" // by a user, or with the deletion of its Restore
 	NotRun    Result = "NotRun"    // it could not begin
+	// NotProved is the result of a report of which a reader does not know that a server has made it. It is never stored.
+	NotProved Result = "NotProved"
 )
 
 // Report is what a rehearsal has found out.
@@ -33,7 +37,9 @@ type Report struct {
 	Version   int    `json:"version"`
 	Backup    string `json:"backup"`
 	BackupUID string `json:"backupUID"`
-	Restore   string `json:"restore"`
+	// BackupStarted is when the backup began, which is the same in each cluster that has it.
+	BackupStarted time.Time `json:"backupStarted,omitzero"`
+	Restore       string    `json:"restore"`
 	// Namespaces are those of the rehearsal, by the names in the backup.
 	Namespaces map[string]string `json:"namespaces,omitempty"`
 	Times      Times             `json:"times"`
@@ -54,6 +60,10 @@ type Report struct {
 	Limits map[string]string `json:"limits,omitempty"`
 	// Notes are what the rehearsal cannot know.
 	Notes []string `json:"notes,omitempty"`
+
+	// Proof is by what a reader has proved the report. Claimed is the result in one that is NotProved. A reader sets both.
+	Proof   string `json:"proof,omitempty"`
+	Claimed Result `json:"claimed,omitempty"`
 }
 
 // Times are how long the parts of a rehearsal took, in seconds.
@@ -126,9 +136,18 @@ const maxReport = 64 << 20
 // backup has pods and resources.
 const maxValues = 1 << 20
 
-// Read reads a report, which is not compressed any more.
+// Limits returns the limits of a report.
+func Limits() foreign.Limits { return foreign.Limits{Bytes: maxReport, Values: maxValues, Depth: 16} }
+
+// Digest returns the digest by which a cluster knows the file of a report, before it is compressed.
+func Digest(file []byte) string {
+	sum := sha256.Sum256(file)
+	return hex.EncodeToString(sum[:])
+}
+
+// Read reads a report, which is not compressed any more. It does not prove it.
 func Read(r io.Reader) (*Report, error) {
-	report, err := foreign.Decode[Report](r, foreign.Limits{Bytes: maxReport, Values: maxValues, Depth: 16})
+	report, err := foreign.Decode[Report](r, Limits())
 	if err != nil {
 		return nil, fmt.Errorf("read the report of a rehearsal: %w", err)
 	}

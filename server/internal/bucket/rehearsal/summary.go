@@ -16,6 +16,8 @@ type Summary struct {
 	Estimate float64   `json:"estimateSeconds,omitempty"` // of a real restore
 	// Stored is false if the report could not be stored.
 	Stored bool `json:"stored,omitempty"`
+	// Digest is that of the stored report, see Digest. A report has none, nor have those of former versions.
+	Digest string `json:"digest,omitempty"`
 }
 
 // maxKept is the number of rehearsals that the annotation of a backup has.

@@ -90,7 +90,7 @@ func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTarg
 		return value, err
 	}
 	defer func() { _ = body.Close() }() // only read from
-	if value, err = foreign.Decode[T](body, limitsOf(kind)); err != nil {
+	if value, err = foreign.Decode[T](body, LimitsOf(kind)); err != nil {
 		return value, fmt.Errorf("decode %s of %q: %w", kind, name, markDamage(err))
 	}
 	return value, nil
@@ -102,7 +102,7 @@ func DecodeList[S ~[]E, E any](
 	ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string,
 ) (S, error) {
 	var list S
-	for element, err := range listOf[E](string(kind), name, limitsOf(kind),
+	for element, err := range listOf[E](string(kind), name, LimitsOf(kind),
 		func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) }) {
 		if err != nil {
 			return nil, err
@@ -321,6 +321,11 @@ func (s *Store) gunzip(ctx context.Context, key string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.gunzipped(key, body)
+}
+
+// gunzipped returns the content of an object uncompressed.
+func (s *Store) gunzipped(key string, body io.ReadCloser) (io.ReadCloser, error) {
 	plain, err := gzip.NewReader(body)
 	if err != nil {
 		_ = body.Close() // only read from
@@ -409,11 +414,6 @@ func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, opera
 // PutRestoreVolumeInfo stores the sources of the volumes of a restore, from EncodeJSON.
 func (s *Store) PutRestoreVolumeInfo(ctx context.Context, name string, infos io.ReadSeeker) error {
 	return s.putNamed(ctx, name, s.layout.restoreVolumeInfo, infos)
-}
-
-// PutRestoreItems stores what became of each item of a restore, which is compressed with gzip.
-func (s *Store) PutRestoreItems(ctx context.Context, name string, items io.ReadSeeker) error {
-	return s.putNamed(ctx, name, s.layout.restoreItems, items)
 }
 
 // PutRestoreDryRun stores the result of a dry run of a restore, which is compressed with gzip.

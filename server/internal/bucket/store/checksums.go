@@ -83,23 +83,6 @@ func (s *Store) Checksums(ctx context.Context, backup string) (checksums, signat
 	return checksums, signature, err
 }
 
-// WithChecksums adds the sums of the checksums and of the signature of a backup, which an earlier attempt has stored,
-// to a tally.
-func (s *Store) WithChecksums(ctx context.Context, backup string, files Tally) (Tally, error) {
-	all := files.With(nil)
-	for _, name := range []string{ChecksumsFile, SignatureFile} {
-		name = backup + "-" + name
-		switch sum, err := s.SumOf(ctx, backup, name); {
-		case errors.Is(err, ErrNotFound):
-		case err != nil:
-			return nil, err
-		default:
-			all[name] = sum
-		}
-	}
-	return all, nil
-}
-
 func (s *Store) readSmall(ctx context.Context, key string) ([]byte, error) {
 	body, err := s.open(ctx, key)
 	if err != nil {
@@ -242,7 +225,7 @@ func (b *checkedBody) Read(p []byte) (int, error) {
 
 func (b *checkedBody) problem() error {
 	got := b.total()
-	if got.SHA256 == b.want.SHA256 && (b.want.Size < 0 || b.want.Size == got.Size) {
+	if got.is(b.want) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s has %d bytes with SHA-256 %s, its checksum is %s", ErrChanged, b.name, got.Size, got.SHA256,
@@ -250,14 +233,23 @@ func (b *checkedBody) problem() error {
 }
 
 // whole reads the content to a temporary file and returns that.
-func (b *checkedBody) whole(dir string) (_ io.ReadCloser, err error) {
+func (b *checkedBody) whole(dir string) (io.ReadCloser, error) {
 	defer func() { _ = b.Close() }() // only read from
-	file, err := os.CreateTemp(dir, "cleat-checked-*")
+	file, err := unlinkedCopy(dir, b)
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for %s: %w", b.name, err)
+		return nil, fmt.Errorf("copy %s: %w", b.name, err)
+	}
+	return file, nil
+}
+
+// unlinkedCopy returns a temporary file in dir with a content, at its start. The file is removed when it is closed.
+func unlinkedCopy(dir string, content io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp(dir, "cleat-copy-*")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file, see --scratch-dir: %w", err)
 	}
 	_ = os.Remove(file.Name()) // an open file stays readable
-	_, err = io.Copy(file, b)
+	_, err = io.Copy(file, content)
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}

@@ -52,7 +52,7 @@ func DecodeHashedList[S ~[]E, E any](
 		}
 		return &gunzipped{Reader: plain, body: body}, nil
 	}
-	for element, err := range listOf[E](string(kind), name, limitsOf(kind), open) {
+	for element, err := range listOf[E](string(kind), name, LimitsOf(kind), open) {
 		if err != nil {
 			return nil, "", err
 		}

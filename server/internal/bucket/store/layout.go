@@ -22,6 +22,9 @@ func topLevel() []string {
 // MetadataFile is the name of the file that makes a directory a backup.
 const MetadataFile = "velero-backup.json"
 
+// ContentsFile returns the name of the archive of a backup.
+func ContentsFile(backup string) string { return nameIn(newLayout("").contents(backup)) }
+
 // ItemSumsFile is the name, after that of the backup and "-", of the file with the sums of the items in the archive, as
 // archive.Sums has them.
 const ItemSumsFile = "items.sha256.gz"

@@ -19,8 +19,8 @@ func podVolumeLimits() foreign.Limits {
 	return foreign.Limits{Bytes: 512 << 20, Elements: 250_000, Element: 2 << 20, Values: 32 << 20, Depth: depth}
 }
 
-// limitsOf bound the other files, which are decoded as a whole.
-func limitsOf(kind velerov1.DownloadTargetKind) foreign.Limits {
+// LimitsOf bounds the other files, which are decoded as a whole.
+func LimitsOf(kind velerov1.DownloadTargetKind) foreign.Limits {
 	switch kind {
 	case velerov1.DownloadTargetKindBackupItemOperations, velerov1.DownloadTargetKindRestoreItemOperations:
 		// One operation for each item, of less than 1 KiB with 20 values.

@@ -23,6 +23,9 @@ var (
 	// ErrDamaged means that a file is invalid: it was truncated or changed, or has another format.
 	ErrDamaged = errors.New("the file is damaged")
 
+	// ErrLost means that the object store has acknowledged a file and does not have it.
+	ErrLost = errors.New("the object store has acknowledged the file and lost it")
+
 	// ErrNotCleaned means that a failed upload left objects in the bucket because the clean-up failed as well.
 	// RemovePartial removes them once the object store works again.
 	ErrNotCleaned = errors.New("clean-up of the failed upload did not succeed, the bucket needs another try")

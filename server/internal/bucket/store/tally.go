@@ -24,6 +24,11 @@ type Sum struct {
 	Size   int64  // in bytes; -1 if it is not known
 }
 
+// is reports whether a sum is a wanted one, whose size may not be known.
+func (s Sum) is(want Sum) bool {
+	return s.SHA256 == want.SHA256 && (want.Size < 0 || s.Size == want.Size)
+}
+
 // Tally has the sums of the files of a backup by their names in its directory, as the server has stored them. The copy
 // in the cluster, velerov1.FilesAnnotation, shows later whether a file was changed.
 type Tally map[string]Sum
@@ -66,11 +71,21 @@ func ParseTally(text string) Tally {
 // TallyOf returns what is noted in a Backup.
 func TallyOf(b *velerov1.Backup) Tally { return ParseTally(b.Annotations[velerov1.FilesAnnotation]) }
 
+// Noted returns the tallies in a Backup: each of its files is as one of them says.
+func Noted(b *velerov1.Backup) []Tally {
+	return []Tally{TallyOf(b), ParseTally(b.Annotations[velerov1.PendingFilesAnnotation])}
+}
+
 // Note adds the sums of files to those that are noted in a Backup. A Backup that another kind of server has run has no
-// such note, and gets none.
+// such note, and gets none. With the sums of all files, none is pending any more.
 func (t Tally) Note(b *velerov1.Backup) {
-	if _, own := b.Annotations[velerov1.FilesAnnotation]; own {
-		b.Annotations[velerov1.FilesAnnotation] = TallyOf(b).With(t).String()
+	if _, own := b.Annotations[velerov1.FilesAnnotation]; !own {
+		return
+	}
+	all := TallyOf(b).With(t)
+	b.Annotations[velerov1.FilesAnnotation] = all.String()
+	if all.IsFinal() {
+		delete(b.Annotations, velerov1.PendingFilesAnnotation)
 	}
 }
 
@@ -105,12 +120,6 @@ func nameIn(key string) string { return key[strings.LastIndexByte(key, '/')+1:] 
 func MetadataTally(metadata []byte) Tally {
 	sum := sha256.Sum256(metadata)
 	return Tally{MetadataFile: {SHA256: hex.EncodeToString(sum[:]), Size: int64(len(metadata))}}
-}
-
-// WrittenWhileWaiting returns the names of the files that are written again while a backup waits for its operations.
-func WrittenWhileWaiting(backup string) []string {
-	l := newLayout("")
-	return []string{nameIn(l.log(backup)), nameIn(l.itemOperations(backup)), nameIn(l.results(backup))}
 }
 
 // Record keeps the sums of the files of one backup that are stored or deleted through a Store. It is safe for concurrent

@@ -103,11 +103,12 @@ func (u *Upload) Tally() Tally {
 }
 
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is
-// stored at the same time. If storing anything but the log fails, Commit removes everything that it stored except the
-// log, even if ctx was cancelled; if the removal fails as well, the error is also ErrNotCleaned. If another backup of
-// that name has appeared in the meantime, Commit changes nothing and returns ErrBackupExists. It overwrites files that
-// an earlier attempt of the same backup, by a server that was suspended and has continued, has stored in the meantime;
-// velero-backup.json is created if absent where the object store supports it, and read back.
+// stored at the same time. The archive is stored again if it is missing or shorter afterwards. If storing anything but
+// the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the removal
+// fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime, Commit
+// changes nothing and returns ErrBackupExists. It overwrites files that an earlier attempt of the same backup, by a
+// server that was suspended and has continued, has stored in the meantime; velero-backup.json is created if absent where
+// the object store supports it, and read back.
 func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
@@ -144,19 +145,61 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 	if err := s.createBackupMetadata(ctx, u.name, artifacts.Metadata); err != nil {
 		return err
 	}
-	u.body.finish()
-	select {
-	case <-u.done:
-	case <-ctx.Done():
-		return fmt.Errorf("wait for %s in bucket %q: %w", l.contents(u.name), s.bucket, context.Cause(ctx))
-	}
-	if u.err != nil {
-		return u.err
+	if err := u.finish(ctx); err != nil {
+		return err
 	}
 	if err := s.putAll(ctx, artifacts.rest(l, u.name)); err != nil {
 		return err
 	}
 	return s.mustHold(ctx, u.name, artifacts.Metadata)
+}
+
+// finish completes the archive and stores it again if the object store has lost it.
+func (u *Upload) finish(ctx context.Context) error {
+	s, key := u.store, u.store.layout.contents(u.name)
+	u.body.finish()
+	select {
+	case <-u.done:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s in bucket %q: %w", key, s.bucket, context.Cause(ctx))
+	}
+	if u.err != nil {
+		return u.err
+	}
+	const attempts = 2
+	for attempt := 1; ; attempt++ {
+		err := s.MustHaveContents(ctx, u.name, u.body.written())
+		if !errors.Is(err, ErrLost) || attempt == attempts {
+			return err
+		}
+		if _, err := u.body.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := s.objects.PutObject(ctx, s.bucket, key, u.body); err != nil {
+			return fmt.Errorf("store %s in bucket %q again, which was lost: %w", key, s.bucket, err)
+		}
+	}
+}
+
+// MustHaveContents returns ErrLost unless the bucket has an archive of so many bytes, as far as its object store tells
+// sizes. It does not read the archive.
+func (s *Store) MustHaveContents(ctx context.Context, name string, size int64) error {
+	key := s.layout.contents(name)
+	found, err := s.exists(ctx, key)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("look for %s in bucket %q: %w: it does not exist, want %d bytes", key, s.bucket, ErrLost, size)
+	}
+	stored, known, err := s.SizeOf(ctx, name, nameIn(key))
+	if err != nil {
+		return err
+	}
+	if known && stored != size {
+		return fmt.Errorf("look for %s in bucket %q: %w: it has %d bytes, want %d", key, s.bucket, ErrLost, stored, size)
+	}
+	return nil
 }
 
 // atOnce is how many files of a backup are stored at the same time, after those whose order matters.

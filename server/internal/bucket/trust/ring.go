@@ -46,7 +46,12 @@ func (r Ring) Judge(d *Document, checksums, signature []byte) Judgment {
 	if err != nil {
 		return Judgment{velerov1.SignatureInvalid, "", fmt.Errorf("its file of signatures is damaged: %w", err)}
 	}
-	text := message(checksums)
+	return r.judge(parsed, "its checksums are not those", checksums, d.ended())
+}
+
+// judge verifies signatures of what has ended at a time. changed begins the error of another content.
+func (r Ring) judge(parsed *Signatures, changed string, content []byte, ended time.Time) Judgment {
+	text := message(parsed.PayloadType, content)
 	var invalid, expired error
 	var unknown []string
 	for _, s := range parsed.Signatures {
@@ -55,11 +60,11 @@ func (r Ring) Judge(d *Document, checksums, signature []byte) Judgment {
 			unknown = append(unknown, s.KeyID)
 			continue
 		}
-		if key.verify(text, s.Signature) != nil {
-			invalid = fmt.Errorf("its checksums are not those that key %s has signed", key.label())
+		if key.Verify(text, s.Signature) != nil {
+			invalid = fmt.Errorf("%s that key %s has signed", changed, key.label())
 			continue
 		}
-		if ended := d.ended(); !key.NotAfter.IsZero() && ended.After(key.NotAfter) {
+		if !key.NotAfter.IsZero() && ended.After(key.NotAfter) {
 			expired = fmt.Errorf("key %s is accepted for backups until %s, and this one ended %s", key.label(),
 				key.NotAfter.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339))
 			continue

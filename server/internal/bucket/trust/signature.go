@@ -21,8 +21,11 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/options"
 )
 
-// payloadType is the type of what is signed. It is signed too, so that no other document passes for checksums.
-const payloadType = "application/vnd.cleat.checksums+json"
+// The types of what is signed. They are signed too, so that no document passes for one of another type.
+const (
+	checksumsType = "application/vnd.cleat.checksums+json"
+	reportType    = "application/vnd.cleat.rehearsal+json"
+)
 
 // Signatures is the content of a file of signatures. Each covers the whole file of checksums.
 type Signatures struct {
@@ -48,21 +51,28 @@ func ParseSignatures(data []byte) (*Signatures, error) {
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("want the JSON of signatures: %w", err)
 	}
-	switch {
-	case s.PayloadType != payloadType:
-		return nil, fmt.Errorf("payloadType is %q, want %s", s.PayloadType, payloadType)
-	case len(s.Signatures) == 0:
-		return nil, errors.New("signatures is empty")
-	case len(s.Signatures) > mostSignatures:
-		return nil, fmt.Errorf("signatures has %d elements, at most %d are allowed", len(s.Signatures), mostSignatures)
+	if err := s.check(checksumsType); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// message returns what is signed for checksums: DSSE's pre-authentication encoding of the stored bytes.
-func message(checksums []byte) []byte {
-	head := "DSSEv1 " + strconv.Itoa(len(payloadType)) + " " + payloadType + " " + strconv.Itoa(len(checksums)) + " "
-	return append([]byte(head), checksums...)
+func (s *Signatures) check(want string) error {
+	switch {
+	case s.PayloadType != want:
+		return fmt.Errorf("payloadType is %q, want %s", s.PayloadType, want)
+	case len(s.Signatures) == 0:
+		return errors.New("signatures is empty")
+	case len(s.Signatures) > mostSignatures:
+		return fmt.Errorf("signatures has %d elements, at most %d are allowed", len(s.Signatures), mostSignatures)
+	}
+	return nil
+}
+
+// message returns what is signed for bytes of a type: DSSE's pre-authentication encoding of them.
+func message(payloadType string, content []byte) []byte {
+	head := "DSSEv1 " + strconv.Itoa(len(payloadType)) + " " + payloadType + " " + strconv.Itoa(len(content)) + " "
+	return append([]byte(head), content...)
 }
 
 // Signer signs with a private key. It is safe for concurrent use.
@@ -73,16 +83,24 @@ type Signer struct {
 
 // Sign returns the file of signatures for checksums.
 func (s *Signer) Sign(ctx context.Context, checksums []byte) ([]byte, error) {
-	text := message(checksums)
+	signed, err := s.signatures(ctx, checksumsType, checksums)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(signed, "", " ")
+	return append(data, '\n'), err
+}
+
+func (s *Signer) signatures(ctx context.Context, payloadType string, content []byte) (Signatures, error) {
+	text := message(payloadType, content)
 	sum, err := s.sign(ctx, text)
 	if err != nil {
-		return nil, fmt.Errorf("sign with key %s: %w", s.Public.ID, err)
+		return Signatures{}, fmt.Errorf("sign with key %s: %w", s.Public.ID, err)
 	}
-	if err := s.Public.verify(text, sum); err != nil { // a key of a KMS that was replaced
-		return nil, fmt.Errorf("the signature does not belong to key %s: %w", s.Public.ID, err)
+	if err := s.Public.Verify(text, sum); err != nil { // a key of a KMS that was replaced
+		return Signatures{}, fmt.Errorf("the signature does not belong to key %s: %w", s.Public.ID, err)
 	}
-	data, err := json.MarshalIndent(Signatures{payloadType, []Signature{{s.Public.ID, sum}}}, "", " ")
-	return append(data, '\n'), err
+	return Signatures{payloadType, []Signature{{s.Public.ID, sum}}}, nil
 }
 
 // PublicKey verifies signatures.
@@ -102,7 +120,8 @@ func newPublicKey(key crypto.PublicKey) (PublicKey, error) {
 	return PublicKey{ID: "sha256:" + hex.EncodeToString(sum[:]), PEM: text, key: key}, nil
 }
 
-func (k PublicKey) verify(text, sum []byte) error {
+// Verify returns an error unless a signature of a text is one of the key.
+func (k PublicKey) Verify(text, sum []byte) error {
 	verifier, err := signature.LoadVerifier(k.key, crypto.SHA256)
 	if err != nil {
 		return err

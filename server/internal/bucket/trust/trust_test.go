@@ -112,7 +112,7 @@ func TestRingJudgesSignatures(t *testing.T) {
 			"is damaged"},
 		"of two, the first": {accepted(one), checksums, several, velerov1.SignatureValid, ""},
 		"of two, the last":  {accepted(other), checksums, several, velerov1.SignatureValid, ""},
-		"other payload": {accepted(one), checksums, bytes.Replace(signature, []byte(payloadType), []byte("text/plain"), 1),
+		"other payload": {accepted(one), checksums, bytes.Replace(signature, []byte(checksumsType), []byte("text/plain"), 1),
 			velerov1.SignatureInvalid, "payloadType"},
 	} {
 		judged := test.ring.Judge(d, test.checksums, test.signature)
@@ -176,7 +176,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzParseSignatures(f *testing.F) {
-	f.Add([]byte(`{"payloadType":"`+payloadType+`","signatures":[{"keyid":"k","sig":"AAAA"}]}`), []byte("x"))
+	f.Add([]byte(`{"payloadType":"`+checksumsType+`","signatures":[{"keyid":"k","sig":"AAAA"}]}`), []byte("x"))
 	f.Fuzz(func(t *testing.T, data, key []byte) {
 		s, err := ParseSignatures(data)
 		if err == nil {

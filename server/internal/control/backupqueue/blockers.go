@@ -37,7 +37,7 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 	if at < 0 {
 		return nil, nil
 	}
-	namespaces, err := q.namespaces(ctx)
+	namespaces, _, err := q.namespaces(ctx)
 	if err != nil {
 		return nil, err
 	}

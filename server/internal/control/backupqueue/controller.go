@@ -88,13 +88,13 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	namespaces, err := q.namespaces(ctx)
+	namespaces, labels, err := q.namespaces(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	started := q.Now()
-	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line.Considered(), namespaces, max(1, q.Limit),
-		started))
+	outcome, errDecide := q.Admission.Decide(ctx, queue.WithLabels(q.resolver.Snapshot(line.Considered(), namespaces,
+		max(1, q.Limit), started), labels))
 	q.Metrics.decided(q.Now().Sub(started))
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
@@ -342,16 +342,18 @@ func (q *Controller) restores(ctx context.Context) ([]*velerov1.Restore, error) 
 	return queue.RunningRestores(list.Items), nil
 }
 
-func (q *Controller) namespaces(ctx context.Context) ([]string, error) {
+// namespaces returns the names and the labels of all namespaces. The labels are the cache's: nobody may change them.
+func (q *Controller) namespaces(ctx context.Context) (names []string, labels map[string]map[string]string, err error) {
 	list := namespaceList()
 	if err := q.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the namespaces: %w", err)
+		return nil, nil, fmt.Errorf("list the namespaces: %w", err)
 	}
-	names := make([]string, 0, len(list.Items))
+	labels = make(map[string]map[string]string, len(list.Items))
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
+		labels[list.Items[i].Name] = list.Items[i].Labels
 	}
-	return names, nil
+	return names, labels, nil
 }
 
 func namespaceList() *metav1.PartialObjectMetadataList {

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -86,6 +89,45 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 	// Each decision moves all four backups, unless the next decision interrupts it.
 	require.LessOrEqual(t, written.count.Load(), 4*asked.Load())
 	require.LessOrEqual(t, asked.Load(), int64(20), "far fewer than if its own writes woke the queue")
+}
+
+// TestPolicyGivesPriorityByLabelsOfNamespaces has a policy admit the backups of namespaces with a label, also of those
+// that get it while their backup waits.
+func TestPolicyGivesPriorityByLabelsOfNamespaces(t *testing.T) {
+	t.Parallel()
+	s := newQueueSite(t, 2)
+	const priority = "example.io/priority"
+	s.admission = alone{decides(func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision,
+		error) {
+		decision := &queueadmission.Decision{}
+		for _, b := range snapshot.Queued {
+			if len(b.Namespaces) == 1 && snapshot.NamespaceLabels[b.Namespaces[0]][priority] == "high" {
+				decision.Admit = append(decision.Admit, b.Name)
+				continue
+			}
+			decision.Waiting = append(decision.Waiting, queueadmission.Waiting{Name: b.Name, Reason: "Priority",
+				Message: "its namespace has no priority"})
+		}
+		return decision, nil
+	})}
+	first, later := s.Namespace+"-first", s.Namespace+"-later"
+	for _, name := range []string{first, later} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: ofLife(s.Namespace)}}
+		if name == first {
+			namespace.Labels[priority] = "high"
+		}
+		require.NoError(t, s.Create(t.Context(), namespace))
+		s.Add(t, controllertest.NewBackup(name, of(name)))
+	}
+	s.start()
+	phase := func(name string) velerov1.BackupPhase { return s.backups()[name].Status.Phase }
+	require.Eventually(t, func() bool {
+		return phase(first) == velerov1.BackupPhaseReadyToStart && phase(later) == velerov1.BackupPhaseQueued
+	}, patience, 5*time.Millisecond)
+	require.NoError(t, s.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: later}},
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+priority+`":"high"}}}`))))
+	require.Eventually(t, func() bool { return phase(later) == velerov1.BackupPhaseReadyToStart }, patience,
+		5*time.Millisecond)
 }
 
 func TestFailureTextStaysUntilSomethingChanges(t *testing.T) {

@@ -86,13 +86,14 @@ func (q *Controller) MayStart(ctx context.Context, b *velerov1.Backup) (bool, er
 	case len(others) >= max(1, q.Limit):
 		return false, nil
 	case len(others)+len(line.Operating)+len(line.Restoring) > 0:
-		namespaces, err := q.namespaces(ctx)
+		namespaces, labels, err := q.namespaces(ctx)
 		if err != nil {
 			return false, err
 		}
 		asked := queue.Line{Running: others, Operating: line.Operating, Restoring: line.Restoring,
 			Queued: []*velerov1.Backup{b}}
-		outcome, err := q.Admission.Decide(ctx, new(queue.Resolver).Snapshot(asked, namespaces, max(1, q.Limit), q.Now()))
+		outcome, err := q.Admission.Decide(ctx, queue.WithLabels(new(queue.Resolver).Snapshot(asked, namespaces,
+			max(1, q.Limit), q.Now()), labels))
 		if err != nil {
 			return false, fmt.Errorf("ask whether the backup may still start: %w", err)
 		}

@@ -96,11 +96,17 @@ func (q *Controller) onRestore() handler.EventHandler {
 	}
 }
 
-// onNamespace requests a decision when a namespace is created or deleted, because patterns may then match others.
+// onNamespace requests a decision when a namespace is created or deleted, because patterns may then match others, and
+// when its labels change, which a policy may read.
 func (q *Controller) onNamespace() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, pending requests) { q.wake(pending) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, pending requests) { q.wake(pending) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {
+			if !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
+				q.wake(pending)
+			}
+		},
 	}
 }
 

@@ -27,7 +27,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
-	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
 // Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in
@@ -66,7 +65,8 @@ type Controller struct {
 	Log           hclog.Logger
 	Now           func() time.Time
 
-	ends ends
+	ends    ends
+	waiting waiting
 }
 
 // Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The
@@ -83,7 +83,11 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.forget(ctx, gone, log)
 	}
 	if err != nil {
+		r.waiting.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
+	}
+	if !queue.Waits(&b) {
+		r.waiting.forget(req.NamespacedName)
 	}
 	phase := run.BackupPhase(&b)
 	starts := phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress
@@ -92,6 +96,8 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case queue.Waits(&b) && velerov1.CancelRequested(&b):
 		return r.cancelWaiting(ctx, &b, log)
+	case queue.Waits(&b) && b.DeletionTimestamp == nil:
+		return r.validateWaiting(ctx, &b, log)
 	case !starts:
 		return ctrl.Result{}, nil
 	}
@@ -116,7 +122,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return r.giveBack(ctx, &b, log)
 		}
 	}
-	location, rules, err := r.start(ctx, active, &b)
+	found, err := r.start(ctx, active, &b)
 	switch {
 	case run.Superseded(err):
 		log.Debug("not started", "reason", err)
@@ -127,7 +133,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		return r.unwritable(&b, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err)))
 	case run.BackupPhase(&b) == velerov1.BackupPhaseQueued:
-		log.Info("back in the queue", "reason", run.LocationProblem(location))
+		log.Info("back in the queue", "reason", run.LocationProblem(found.location))
 		return ctrl.Result{}, nil
 	case run.BackupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
@@ -138,16 +144,15 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.BackupRan(&b)
 		return ctrl.Result{}, nil
 	}
-	if attempt := run.ClaimOf(&b).Attempt; attempt > 1 {
-		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the backup starts anew",
-			attempt, r.Runs.Attempts)
+	if attempt := r.Runs.DescribeAttempt(&b); attempt != "" {
+		text := attempt + ": the server of the last one was stopped or killed; the backup starts anew"
 		log.Warn(text)
 		if r.Events != nil {
 			r.Events.Eventf(&b, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
 		}
 	}
 	r.Metrics.BackupStarted(&b)
-	return r.work(active, &b, location, rules, log)
+	return r.work(active, &b, found, log)
 }
 
 // cancelWaiting fails a backup that was cancelled before its turn.
@@ -216,9 +221,7 @@ func (r *Controller) unwritable(b *velerov1.Backup, err error) (ctrl.Result, err
 //
 // Whether the location is available is read from its status, in the same cache as by the queue. So the queue does not
 // admit a backup that comes back from here until the status has changed.
-func (r *Controller) start(
-	ctx context.Context, active *run.Run, b *velerov1.Backup,
-) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
+func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Backup) (found prepared, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		admitted := b.DeepCopy()
 		claim, takeUp := active.Start(), run.BackupPhase(b) == velerov1.BackupPhaseInProgress
@@ -237,19 +240,18 @@ func (r *Controller) start(
 				return nil
 			}
 		}
-		if location, err = r.prepare(ctx, b); err != nil {
+		if err := r.describeCluster(ctx, b); err != nil {
 			return err
 		}
-		if rules, err = r.policy(ctx, b); err != nil {
+		if found, err = r.prepare(ctx, b); err != nil {
 			return err
 		}
 		b.Status.QueuePosition = 0
 		b.Status.Phase = velerov1.BackupPhaseInProgress
-		away := location != nil && run.LocationProblem(location) != ""
 		switch problems := b.Status.ValidationErrors; {
-		case away && takeUp:
+		case found.away() && takeUp:
 			return run.ErrLocationAway
-		case away && len(problems) == 1: // there is no other problem
+		case found.away() && !found.refused(b):
 			*b = *admitted
 			queue.Return(b)
 			return nil
@@ -265,14 +267,14 @@ func (r *Controller) start(
 		claim.Set(b)
 		metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.FilesAnnotation, "") // nothing is stored yet
 		delete(b.Annotations, velerov1.StagedAnnotation)
-		if bucket.WritesOnce(location) {
+		if bucket.WritesOnce(found.location) {
 			metav1.SetMetaDataAnnotation(&b.ObjectMeta, velerov1.StagedAnnotation, strconv.Itoa(claim.Attempt))
 		}
 		b.Status.StartTimestamp, b.Status.Progress = run.Timestamp(r.Now()), nil
 		run.CountOperationsOfBackup(b, operation.Counts{})
 		return nil
 	})
-	return location, rules, err
+	return found, err
 }
 
 // notStarted fails a backup that could not be started, so that its slot is free. It returns an error, which leads to
@@ -301,8 +303,7 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 
 // work runs an InProgress backup and writes the phase that follows, unless the run is left to another server.
 func (r *Controller) work(
-	active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy,
-	server hclog.Logger,
+	active *run.Run, b *velerov1.Backup, found prepared, server hclog.Logger,
 ) (ctrl.Result, error) {
 	log, err := r.LogOptions.Open("backup", b, r.Log, r.Now)
 	if err != nil {
@@ -314,7 +315,7 @@ func (r *Controller) work(
 		}
 	}()
 	r.Logs.Begin(b.UID, log.Logger())
-	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
+	work := work{Controller: r, run: active, backup: b, found: found, log: log}
 	end := work.do()
 	if end == nil {
 		work.operations.Forget()

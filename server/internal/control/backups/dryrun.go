@@ -21,7 +21,6 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/backup"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
-	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 )
 
 // dryRunFinalizer keeps a dry run until its files in the object storage are deleted.
@@ -123,15 +122,13 @@ func (r *DryRuns) begin(ctx context.Context, w *work) error {
 			r.failed(run.ErrCancelled)(b)
 			return nil
 		}
-		var err error
-		if w.location, err = r.prepare(ctx, b); err != nil {
+		err := r.describeCluster(ctx, b)
+		if err != nil {
 			return err
 		}
-		var rules *resourcepolicy.Policy
-		if rules, err = r.policy(ctx, b); err != nil {
+		if w.found, err = r.prepare(ctx, b); err != nil {
 			return err
 		}
-		w.policy = rules
 		problems := b.Status.ValidationErrors
 		if _, err := run.KeepDryRun(b); err != nil {
 			problems = append(problems, err.Error())
@@ -199,7 +196,7 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 	log := w.log.Logger()
 	progress := w.follow()
 	defer func() { *w.backup = *progress.End() }()
-	objects, err := r.patient(log).Open(w.run.Ctx, w.location)
+	objects, err := r.patient(log).Open(w.run.Ctx, w.found.location)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +212,7 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 			return session.HasRole(action, framework.RoleDryRun) || slices.Contains(r.Harmless, action)
 		})
 	}
-	log.Info("dry run of a backup started", "storageLocation", w.location.Name)
+	log.Info("dry run of a backup started", "storageLocation", w.found.location.Name)
 	err = panics.Catch(log, func() (err error) {
 		result, err = w.collect(progress, io.Discard)
 		return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"sync"
 	"time"
 
@@ -25,6 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // Finalizer takes a backup from the end of its run to the final phase and deletes the files that a failed one has left.
@@ -92,10 +93,14 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	var b velerov1.Backup
-	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
+	err := r.Get(ctx, req.NamespacedName, &b)
+	if err == nil && isUnfinished(&b) { // the cache may not have the end yet, and what was stored must stay
+		b = velerov1.Backup{}
+		err = r.Live.Get(ctx, req.NamespacedName, &b)
+	}
+	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var err error
 	switch phase := run.BackupPhase(&b); {
 	case phase == velerov1.BackupPhaseFinalizing:
 		err = r.finalize(ctx, &b, velerov1.BackupPhaseCompleted, log)
@@ -107,8 +112,14 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
+	if errors.Is(err, store.ErrStale) {
+		return ctrl.Result{RequeueAfter: stalePause}, nil
+	}
 	return ctrl.Result{}, err
 }
+
+// stalePause is the time after which the cache is likely to have the newest state of a backup.
+const stalePause = time.Second
 
 // forget deletes the files of a deleted backup, if one of that name was deleted before it was finalized.
 func (r *Finalizer) forget(ctx context.Context, key client.ObjectKey, log hclog.Logger) error {
@@ -180,6 +191,9 @@ func (r *Finalizer) finalize(
 // gone, or it has refused them for too long, or holds another backup. The other files are stored, or staged. Otherwise
 // endAnyway returns failure, for another attempt.
 func (r *Finalizer) endAnyway(ctx context.Context, b *velerov1.Backup, failure error) error {
+	if run.Superseded(failure) || errors.Is(failure, store.ErrStale) {
+		return failure
+	}
 	if errors.Is(failure, run.ErrLocationNotFound) || errors.Is(failure, errOtherBackup) ||
 		errors.Is(failure, panics.Err) {
 		return nil
@@ -206,7 +220,7 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 func (r *Finalizer) store(
 	ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus, log hclog.Logger,
 ) (files store.Tally, err error) {
-	objects, err := locationOf(ctx, r.Cluster, r.Stores, b)
+	objects, err := locationOf(ctx, r.Cluster, r.PatientAtEnd(r.Stores, b, r.StoreOutage, log, r.Now), b)
 	if err != nil {
 		return nil, err
 	}
@@ -230,44 +244,93 @@ func (r *Finalizer) store(
 }
 
 // settle completes the files of the backup: what its operations have changed, its log, and velero-backup.json with the
-// backup in its final status as the last one. Each attempt writes the same, also that of a server that was stopped and
-// goes on.
+// backup in its final status as the last one. All of them are drafted and their sums noted before one is stored, so that
+// a server which goes on after another was killed starts from what that one has written, and nothing else.
 func (r *Finalizer) settle(
 	ctx context.Context, b *velerov1.Backup, opened *store.Store, status *velerov1.BackupStatus,
-) (store.Tally, error) {
-	objects, record := opened.Recording(b.Name)
-	if err := mustOwn(ctx, b, objects); err != nil {
+) (files store.Tally, err error) {
+	if err := mustOwn(ctx, b, opened); err != nil {
 		return nil, err
 	}
-	operations, err := r.operations(ctx, b, objects)
+	draft := opened.Draft(b, r.SpoolDir)
+	defer draft.Close()
+	operations, err := r.operations(ctx, b, draft.Store)
 	if err != nil {
 		return nil, err
 	}
-	late := r.Logs.Late(operation.OfBackup, b)
 	status.CSIVolumeSnapshotsCompleted = r.Volumes.CompletedCSI(operations)
 	csi := r.Volumes.TakesCSI(operations)
-	if csi {
-		switch done, sum, err := stored(ctx, b, objects); {
-		case err != nil:
-			return nil, err
-		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
-			*status = done.Status
-			if err := r.Volumes.Keep(ctx, b.UID); err != nil {
-				return nil, err
+	switch files, err := r.settled(ctx, b, draft, csi, status); {
+	case err != nil:
+		return nil, err
+	case files != nil && csi:
+		return files, r.Volumes.Keep(ctx, b.UID)
+	case files != nil:
+		return files, nil
+	}
+	late := r.Logs.Late(operation.OfBackup, b)
+	lost, err := r.Volumes.Settle(ctx, b, draft.Store, operations, late.Logger())
+	if err == nil {
+		err = r.addResults(ctx, b, draft.Store, results.Results{Warnings: lost}, status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.refresh(ctx, b, draft.Store, operations, status, late.Logger()); err != nil {
+		return nil, err
+	}
+	err = run.StoreLast(ctx, late, func(ctx context.Context, lines io.ReadSeeker) (err error) {
+		if err := draft.AppendBackupLog(ctx, b.Name, r.SpoolDir, lines); err != nil {
+			return err
+		}
+		if files, err = r.conclude(ctx, b, draft, status); err != nil {
+			return err
+		}
+		if draft.Rewrites() || csi {
+			if err := r.AdvanceBackup(ctx, b, draft.Note); err != nil {
+				return err
 			}
-			return objects.WithChecksums(ctx, b.Name, store.TallyOf(b).With(store.TallyOf(done)).With(sum))
+		}
+		return draft.Flush(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if csi {
+		err = r.Volumes.Keep(ctx, b.UID)
+	}
+	return files, err
+}
+
+// settled returns the sums of the files if a former server has stored all of them and was killed before it wrote that to
+// the Backup, and otherwise nil. It sets the status to that which was stored. The objects of CSI snapshots may be gone by
+// then, so that nothing can be settled again.
+func (r *Finalizer) settled(
+	ctx context.Context, b *velerov1.Backup, draft *store.Draft, csi bool, status *velerov1.BackupStatus,
+) (store.Tally, error) {
+	metadata, files, err := draft.Flushed(ctx)
+	if _, own := b.Annotations[velerov1.FilesAnnotation]; err == nil && !own && csi { // nothing is noted
+		if metadata, err = draft.BackupMetadata(ctx, b.Name); err == nil {
+			files = store.MetadataTally(metadata)
 		}
 	}
-	if err := r.Volumes.Settle(ctx, b, objects, operations, late.Logger()); err != nil {
+	if err != nil || metadata == nil {
 		return nil, err
 	}
-	if err := r.refresh(ctx, b, objects, operations, status, late.Logger()); err != nil {
-		return nil, err
+	done := final(metadata, b)
+	if done == nil {
+		return nil, nil
 	}
-	if err := run.StoreLate(ctx, late, b.Name, r.SpoolDir, objects.AppendBackupLog); err != nil {
-		return nil, err
-	}
-	files, err := confirm(ctx, b, objects, operations, record)
+	*status = done.Status
+	return files, nil
+}
+
+// conclude drafts the checksums of the backup, and velero-backup.json with its final status. It returns the sums of all
+// files.
+func (r *Finalizer) conclude(
+	ctx context.Context, b *velerov1.Backup, draft *store.Draft, status *velerov1.BackupStatus,
+) (store.Tally, error) {
+	files, err := draft.Tally(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -280,52 +343,14 @@ func (r *Finalizer) settle(
 		return nil, err
 	}
 	if _, own := b.Annotations[velerov1.FilesAnnotation]; own && r.Sign != nil {
-		if err := r.Sign(ctx, objects, ended, files, metadata); err != nil {
+		if err := r.Sign(ctx, draft.Store, ended, files, metadata); err != nil {
 			return nil, err
 		}
 	}
-	if err := objects.PutBackupMetadata(ctx, b.Name, metadata); err != nil {
+	if err := draft.PutBackupMetadata(ctx, b.Name, metadata); err != nil {
 		return nil, err
 	}
-	if csi {
-		err = r.Volumes.Keep(ctx, b.UID)
-	}
-	return files.With(record.Tally()), err
-}
-
-// confirm returns the sums of the files that are stored. What was stored since the end of the run is read again, because
-// a server that was killed has not noted its last writes: while the backup waited for its operations, and after them.
-func confirm(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, record *store.Record,
-) (store.Tally, error) {
-	stored := record.Tally()
-	files := store.TallyOf(b).With(stored)
-	if b.Status.BackupItemOperationsAttempted == 0 {
-		return files, nil
-	}
-	written := store.WrittenWhileWaiting(b.Name)
-	if readsAgain(operations) {
-		for name := range files {
-			if store.FileName(b.Name, name) != "" { // a former server has noted kinds instead
-				written = append(written, name)
-			}
-		}
-	}
-	slices.Sort(written)
-	for _, name := range slices.Compact(written) {
-		if _, known := stored[name]; known {
-			continue
-		}
-		switch sum, err := objects.SumOf(ctx, b.Name, name); {
-		case errors.Is(err, store.ErrNotFound):
-			delete(files, name)
-		case err != nil:
-			return nil, err
-		default:
-			files[name] = sum
-		}
-	}
-	return files, nil
+	return files.With(draft.Drafted()), nil
 }
 
 // publish publishes the staged files of a backup, which files has the sums of, and removes the stage.
@@ -339,31 +364,28 @@ func (r *Finalizer) publish(
 	if err := objects.Publish(ctx, b.Name, files); err != nil {
 		return err
 	}
-	switch done, _, err := stored(ctx, b, objects.Published()); {
-	case err != nil:
+	metadata, err := objects.Published().BackupMetadata(ctx, b.Name)
+	if err != nil {
 		return err
-	case done == nil:
-		return errors.New("what is published is not the final backup")
-	default:
-		*status = done.Status
 	}
+	done := final(metadata, b)
+	if done == nil || store.MetadataTally(metadata)[store.MetadataFile] != files[store.MetadataFile] {
+		return errors.New("what is published is not the final backup")
+	}
+	*status = done.Status
 	if err := objects.Unstage(ctx, b); err != nil {
 		log.Warn("the staged files of the backup stay, because they cannot be deleted", "error", err)
 	}
 	return nil
 }
 
-// stored returns a backup as it is in the bucket if it is final, and otherwise nil, and the sum of the file.
-func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*velerov1.Backup, store.Tally, error) {
-	metadata, err := objects.BackupMetadata(ctx, b.Name)
-	if err != nil {
-		return nil, nil, err
-	}
+// final returns the backup in a velero-backup.json if it is b in a final phase, and otherwise nil.
+func final(metadata []byte, b *velerov1.Backup) *velerov1.Backup {
 	var found velerov1.Backup
-	if err := store.DecodeMetadata(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
-		return nil, nil, nil //nolint:nilerr // a damaged file is replaced
+	if store.DecodeMetadata(metadata, &found) != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
+		return nil
 	}
-	return &found, store.MetadataTally(metadata), nil
+	return &found
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"slices"
-	"strings"
+	"maps"
+	"path"
 	"testing"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -150,79 +151,146 @@ func (b *inMemory) ObjectExists(_ context.Context, _, key string) (bool, error) 
 }
 
 // waited returns a backup b whose operations have ended, as it is in the bucket and in the cluster. op is the operation
-// that it has waited for. The archive was replaced since its sum was noted.
-func waited(t *testing.T, op operation.Operation) (*inMemory, *velerov1.Backup) {
+// that it has waited for.
+func waited(t *testing.T, c *controllertest.Cluster, op operation.Operation) (*inMemory, *velerov1.Backup) {
 	t.Helper()
-	b := controllertest.NewBackup("b", func(b *velerov1.Backup) {
-		b.UID, b.Status.Phase, b.Status.BackupItemOperationsAttempted = "u", velerov1.BackupPhaseFinalizing, 1
-		b.Annotations = map[string]string{velerov1.FilesAnnotation: "b.tar.gz=noted:5,b-gone.gz=noted:1,BackupLog=noted"}
-	})
 	op.ID, op.Phase, op.Item = "1", operation.Completed, framework.ResourceIdentifier{Resource: "pods", Name: "p"}
-	objects := &inMemory{objects: map[string][]byte{"backups/b/b.tar.gz": []byte("replaced")}}
+	b := controllertest.NewBackup("b", func(b *velerov1.Backup) {
+		b.Spec.StorageLocation = "default"
+		b.Status.Phase, b.Status.BackupItemOperationsAttempted = velerov1.BackupPhaseFinalizing, 1
+		b.Annotations = map[string]string{velerov1.FilesAnnotation: "",
+			velerov1.OperationsAnnotation: operation.Digest([]operation.Operation{op})}
+	})
+	c.Add(t, b)
+	b = c.Backup(t, "b")
+	objects := &inMemory{objects: map[string][]byte{"backups/b/b.tar.gz": []byte("archive")}}
 	s := store.New(objects, "bucket", "")
 	metadata, err := encodeBackup(b)
 	require.NoError(t, err)
 	require.NoError(t, s.PutBackupMetadata(t.Context(), "b", metadata))
 	require.NoError(t, store.PutJSON(t.Context(), s.PutBackupItemOperations, "b",
 		operation.NewFile(run.OwnerOfBackup(b), []operation.Operation{op})))
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+		objects.tally(t).Note(b)
+		return nil
+	}))
 	return objects, b
 }
 
-// A server that was killed may have replaced files after the operations. Their sums are those of what is stored then.
-func TestSumsAfterOperationsAreThoseOfTheFiles(t *testing.T) {
-	t.Parallel()
-	again := operation.Operation{PostOperationItems: []framework.ResourceIdentifier{{Resource: "pods", Name: "p"}}}
-	for name, tt := range map[string]struct {
-		operation operation.Operation
-		want      store.Tally // of those that were noted
-	}{
-		"items are read again": {again, store.Tally{
-			"b.tar.gz":  {SHA256: store.MetadataTally([]byte("replaced"))[store.MetadataFile].SHA256, Size: 8},
-			"BackupLog": {SHA256: "noted", Size: -1}}},
-		"none are": {operation.Operation{}, store.Tally{"b.tar.gz": {SHA256: "noted", Size: 5},
-			"b-gone.gz": {SHA256: "noted", Size: 1}, "BackupLog": {SHA256: "noted", Size: -1}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			objects, b := waited(t, tt.operation)
-			recording, record := store.New(objects, "bucket", "").Recording("b")
-			files, err := confirm(t.Context(), b, recording, []operation.Operation{tt.operation}, record)
-			require.NoError(t, err)
-			require.Contains(t, files, "b-itemoperations.json.gz", "it is written while the backup waits")
-			delete(files, "b-itemoperations.json.gz")
-			require.Equal(t, tt.want, files)
-		})
+// tally returns the sums of the files of backup b except for velero-backup.json.
+func (b *inMemory) tally(t *testing.T) store.Tally {
+	t.Helper()
+	all := store.Tally{}
+	for key, content := range b.objects {
+		if name := path.Base(key); name != store.MetadataFile {
+			all[name] = store.MetadataTally(content)[store.MetadataFile]
+		}
 	}
+	return all
 }
 
-// A server that was killed after it had stored the final backup, with snapshots that are left to the storage system then,
-// has not noted the sums of the last files: they are in the final backup.
-func TestFinalizerGoesOnAfterTheFinalBackup(t *testing.T) {
-	t.Parallel()
-	c := controllertest.NewCluster(t, nil)
-	objects, b := waited(t, operation.Operation{Action: "snapshots"})
-	b.Namespace = c.Namespace
-	r := &Finalizer{Cluster: c.Cluster, Volumes: &volumes.Hub{Client: c.Client, Live: c.Live, Namespace: c.Namespace,
+func settling(c *controllertest.Cluster) *Finalizer {
+	return &Finalizer{Cluster: c.Cluster, Volumes: &volumes.Hub{Client: c.Client, Live: c.Live, Namespace: c.Namespace,
 		Roles: func(action string, role framework.Role) bool {
 			return action == "snapshots" && role == framework.RoleSnapshotObjects
 		}},
 		Logs: &run.Logs{Server: hclog.NewNullLogger(), Now: controllertest.Noon}, Log: hclog.NewNullLogger(),
 		Now: controllertest.Noon}
-	settle := func(archive string) store.Tally {
-		b.Annotations[velerov1.FilesAnnotation] = "b.tar.gz=" + archive + ":8"
+}
+
+// The sums of a final backup are those of what the server has stored: what somebody else has written meanwhile ends the
+// attempt, and nothing is stored.
+func TestFinalizerPublishesOnlyWhatItHasStored(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(objects map[string][]byte)
+		want   string
+	}{
+		"other operations": {func(objects map[string][]byte) {
+			objects["backups/b/b-itemoperations.json.gz"] = objects["backups/b/b.tar.gz"]
+		}, "b-itemoperations.json.gz has 7 bytes"},
+		"no operations": {func(objects map[string][]byte) { delete(objects, "backups/b/b-itemoperations.json.gz") },
+			"b-itemoperations.json.gz is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := controllertest.NewCluster(t, nil)
+			objects, b := waited(t, c, operation.Operation{})
+			tt.change(objects.objects)
+			before := maps.Clone(objects.objects)
+			_, err := settling(c).settle(t.Context(), b, store.New(objects, "bucket", ""),
+				&velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted})
+			require.ErrorIs(t, err, store.ErrChanged)
+			require.ErrorContains(t, err, tt.want)
+			require.Equal(t, before, objects.objects)
+		})
+	}
+}
+
+// behind is a cache that has not got the last write of a backup yet.
+type behind struct {
+	client.Client
+	backup *velerov1.Backup
+}
+
+func (b behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if old, ok := into.(*velerov1.Backup); ok {
+		b.backup.DeepCopyInto(old)
+	}
+	return nil
+}
+
+// A backup that has ended is not finalized again because the cache does not have its end yet.
+func TestFinalizerKnowsTheEndBeforeTheCache(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", func(b *velerov1.Backup) {
+		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
+	})
+	c.Add(t, controllertest.NewLocation("default"), b)
+	require.NoError(t, c.AdvanceBackup(t.Context(), c.Backup(t, "b"), func(b *velerov1.Backup) error {
+		b.Status.Phase = velerov1.BackupPhaseCompleted
+		return nil
+	}))
+	r := settling(c)
+	r.Stores = controllertest.ClosedStores{} // whose error it would return
+	r.Cluster = &run.Cluster{Client: behind{c.Client, b}, Live: c.Live, Namespace: c.Namespace}
+	_, err := r.Reconcile(t.Context(), c.Request("b"))
+	require.NoError(t, err)
+	require.Equal(t, velerov1.BackupPhaseCompleted, c.Backup(t, "b").Status.Phase)
+}
+
+// A server that was killed after it had stored the final backup, with snapshots that are left to the storage system then,
+// has noted the sums of the last files before. A final backup of somebody else is replaced.
+func TestFinalizerGoesOnAfterTheFinalBackup(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	objects, b := waited(t, c, operation.Operation{Action: "snapshots"})
+	r := settling(c)
+	settle := func() store.Tally {
 		status := &velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted}
 		files, err := r.settle(t.Context(), b, store.New(objects, "bucket", ""), status)
 		require.NoError(t, err)
 		require.Equal(t, velerov1.BackupPhaseCompleted, status.Phase)
 		require.Equal(t, 1, status.CSIVolumeSnapshotsCompleted)
+		require.True(t, files.IsFinal())
 		return files
 	}
-	first := settle("of-the-new-one")
-	require.Equal(t, "of-the-new-one", first["b.tar.gz"].SHA256)
-	require.True(t, first.IsFinal())
-	var final velerov1.Backup
-	require.NoError(t, json.Unmarshal(objects.objects["backups/b/velero-backup.json"], &final))
-	require.Equal(t, first, settle("of-the-old-one"), "each attempt returns the same")
-	require.True(t, slices.ContainsFunc(strings.Split(final.Annotations[velerov1.FilesAnnotation], ","),
-		func(entry string) bool { return entry == "b.tar.gz=of-the-new-one:8" }))
+	const key = "backups/b/velero-backup.json"
+	first := settle()
+	written := objects.objects[key]
+	b = c.Backup(t, "b")
+	require.Equal(t, first, settle(), "each attempt returns the same")
+
+	var forged velerov1.Backup
+	require.NoError(t, json.Unmarshal(written, &forged))
+	forged.Annotations[velerov1.FilesAnnotation] = "b.tar.gz=of-somebody-else:8"
+	forged.Status.Errors = 7
+	objects.objects[key], _ = encodeBackup(&forged)
+	b = c.Backup(t, "b")
+	again := settle()
+	require.Equal(t, store.MetadataTally(objects.objects[key])[store.MetadataFile], again[store.MetadataFile])
+	require.Equal(t, first["b.tar.gz"], again["b.tar.gz"])
+	require.NotContains(t, string(objects.objects[key]), "of-somebody-else")
+	require.NotContains(t, string(objects.objects[key]), `"errors"`)
 }

@@ -54,7 +54,7 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 			c.Add(t, b)
 			active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), b.UID)
 			defer active.End()
-			_, rules, err := newBackups(c).start(t.Context(), active, b)
+			found, err := newBackups(c).start(t.Context(), active, b)
 			require.NoError(t, err)
 			stored := c.Backup(t, name)
 			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets",
@@ -66,7 +66,7 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 				return
 			}
 			require.Equal(t, velerov1.BackupPhaseInProgress, stored.Status.Phase)
-			require.Equal(t, tt.rules, rules)
+			require.Equal(t, tt.rules, found.policy)
 		})
 	}
 }
@@ -112,13 +112,13 @@ func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
 					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.own}
 				}
 			})
-			rules, err := r.policy(t.Context(), b)
+			rules, problems, err := r.policy(t.Context(), b)
 			require.NoError(t, err)
 			if tt.want != "" {
-				require.Equal(t, []string{tt.want}, b.Status.ValidationErrors)
+				require.Equal(t, []string{tt.want}, problems)
 				return
 			}
-			require.Empty(t, b.Status.ValidationErrors)
+			require.Empty(t, problems)
 			require.Equal(t, tt.rules, rules, "its filters of resources are ignored")
 			require.Equal(t, tt.global, b.Annotations["velero.io/global-backup-volume-policy-configmap"])
 		})

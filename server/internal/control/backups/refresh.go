@@ -34,15 +34,16 @@ func (r *Finalizer) operations(
 	if b.Status.BackupItemOperationsAttempted == 0 {
 		return nil, nil
 	}
+	want := b.Annotations[velerov1.OperationsAnnotation] // none if the record was lost while the backup waited
 	file, err := store.DecodeList[operation.File](ctx, objects, velerov1.DownloadTargetKindBackupItemOperations, b.Name)
-	if errors.Is(err, store.ErrDamaged) {
-		return nil, nil // it was replaced while the backup waited, or is in the results
+	if errors.Is(err, store.ErrDamaged) && want == "" {
+		return nil, nil // it is in the results
 	}
 	if err != nil {
 		return nil, err
 	}
 	operations, _ := file.Operations(run.OwnerOfBackup(b)) // as above
-	if want := b.Annotations[velerov1.OperationsAnnotation]; want != "" && want != operation.Digest(operations) {
+	if want != "" && want != operation.Digest(operations) {
 		return nil, errors.New("somebody else than the server has written the file of the operations to the bucket, so " +
 			"that it is not known which items have to be backed up again")
 	}
@@ -214,16 +215,23 @@ func (r *Finalizer) addRefreshed(
 			return err
 		}
 	}
-	done := refreshed.Result
-	if done.Results.Errors.Count()+done.Results.Warnings.Count() == 0 {
+	return r.addResults(ctx, b, objects, refreshed.Result.Results, status)
+}
+
+// addResults adds what the end of a backup has found to its results. It sets the number of errors and warnings in the
+// status.
+func (r *Finalizer) addResults(
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, more results.Results, status *velerov1.BackupStatus,
+) error {
+	if more.Errors.Count()+more.Warnings.Count() == 0 {
 		return nil
 	}
 	found, err := store.DecodeJSON[results.Results](ctx, objects, velerov1.DownloadTargetKindBackupResults, b.Name)
 	if err != nil {
 		return err
 	}
-	found.Errors.MergeNew(done.Results.Errors)
-	found.Warnings.MergeNew(done.Results.Warnings)
+	found.Errors.MergeNew(more.Errors)
+	found.Warnings.MergeNew(more.Warnings)
 	if err := store.PutJSON(ctx, objects.PutBackupResults, b.Name, found); err != nil {
 		return err
 	}

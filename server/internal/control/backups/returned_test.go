@@ -45,7 +45,7 @@ func TestBackupGoesBackToTheQueueForItsLocation(t *testing.T) {
 			c.Add(t, admitted)
 			active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), admitted.UID)
 			defer active.End()
-			_, _, err := newBackups(c).start(t.Context(), active, admitted.DeepCopy())
+			_, err := newBackups(c).start(t.Context(), active, admitted.DeepCopy())
 			require.NoError(t, err)
 			b := c.Backup(t, name)
 			require.Equal(t, tt.want, b.Status.Phase)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,18 +25,17 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
+	"github.com/cleat-dev/cleat/server/internal/spec/gaps"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
-	"github.com/cleat-dev/cleat/server/internal/spec/resourcepolicy"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // work is the run of one backup.
 type work struct {
 	*Controller
+	found    prepared
 	run      *run.Run
 	backup   *velerov1.Backup
-	location *velerov1.BackupStorageLocation
-	policy   *resourcepolicy.Policy // nil if there is none
 	log      *runlog.Log
 	accepted *backup.Accepted                          // nil if it accepts no dry run
 	dryRun   func(*pluginhost.Session) *dryrun.Actions // nil for a real backup
@@ -99,7 +99,7 @@ func (w *work) follow() *run.Progress[velerov1.Backup] {
 // begin opens the object storage, removes what an attempt before has left, and begins the upload.
 func (w *work) begin() (*store.Upload, error) {
 	log := w.log.Logger()
-	opened, err := w.patient(log).Open(w.run.Ctx, w.location)
+	opened, err := w.patient(log).Open(w.run.Ctx, w.found.location)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (w *work) begin() (*store.Upload, error) {
 	}
 	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name, w.LogOptions.Dir)
 	if err == nil {
-		log.Info("backup started", "storageLocation", w.location.Name)
+		log.Info("backup started", "storageLocation", w.found.location.Name)
 	}
 	return upload, err
 }
@@ -149,6 +149,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], contents io.Writ
 	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name,
 		kinds.ItemBlockAction().Name,
 		kinds.ManifestWriter().Name)
+	without := w.withoutEffect()
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
 	if w.dryRun == nil {
 		if w.sums, err = archive.NewSums(w.LogOptions.Dir); err != nil {
@@ -164,7 +165,7 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], contents io.Writ
 		Actions:      pluginhost.All(session, kinds.BackupItemActions()...),
 		Concurrency:  pluginhost.Concurrency(session, kinds.BackupItemActions()...),
 		BlockActions: pluginhost.All(session, kinds.ItemBlockAction()),
-		Policy:       w.policy,
+		Policy:       w.found.policy,
 		Snapshots:    w.snapshots,
 		Accepted:     w.accepted,
 		Sums:         w.sums,
@@ -184,9 +185,26 @@ func (w *work) collect(progress *run.Progress[velerov1.Backup], contents io.Writ
 		w.description.Finish()
 	}
 	if result != nil {
-		result.Results.Warnings.Merge(results.Result{Velero: absent})
+		result.Gaps = append(result.Gaps, without...)
+		result.Results.Warnings.Merge(results.Result{Velero: slices.Concat(absent, without)})
 	}
 	return result, errors.Join(err, journal.Flush(w.run.Final))
+}
+
+// withoutEffect returns warnings about fields of the spec and of the policy without effect, and logs them.
+func (w *work) withoutEffect() []string {
+	warnings := gaps.Warnings(gaps.Backup(), &w.backup.Spec)
+	if policy := w.found.policy; policy != nil {
+		warnings = append(warnings, policy.Warnings...)
+		if mover := w.backup.Spec.DataMover; policy.VolumePolicies.NamesMover() && !velerov1.IsVeleroDataMover(mover) {
+			warnings = append(warnings, fmt.Sprintf("the parameter dataMover of volume policies has no effect: "+
+				"spec.datamover names %s for all volumes of the backup", mover))
+		}
+	}
+	for _, warning := range warnings {
+		w.log.Logger().Warn(warning)
+	}
+	return append(warnings, w.UnknownFields(w.run.Ctx, w.backup, w.log.Logger())...)
 }
 
 // endOfRun returns the change of status after a successful run. A backup with operations waits for their ends. For one

@@ -42,37 +42,54 @@ type Defaults struct {
 // backupVersion is the format version in the deprecated field status.version.
 const backupVersion = 1
 
-// prepare writes the defaults into the spec of a backup and validates it. It sets status.validationErrors and returns
-// the location, or nil if there is none. An error means that it could not validate the backup.
-func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+// prepared is what a valid spec refers to.
+type prepared struct {
+	location *velerov1.BackupStorageLocation // nil if there is none
+	policy   *resourcepolicy.Policy          // nil if there is none
+}
+
+// prepare writes the defaults into the spec of a backup and validates it. It sets status.validationErrors. An error
+// means that it could not validate the backup.
+func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (found prepared, err error) {
 	r.setDefaults(b)
 	b.Status.ValidationErrors = nil
-	if err := r.describeCluster(ctx, b); err != nil {
-		return nil, err
+	var problems, vslProblems, acceptProblems, policyProblems []string
+	if found.location, problems, err = r.location(ctx, b); err != nil {
+		return found, err
 	}
-	location, problems, err := r.location(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	vslProblems, err := r.snapshotLocations(ctx, b)
-	if err != nil {
-		return nil, err
+	if vslProblems, err = r.snapshotLocations(ctx, b); err != nil {
+		return found, err
 	}
 	if err := r.excludeLabelledNamespaces(ctx, b); err != nil {
-		return nil, err
+		return found, err
 	}
-	acceptProblems, err := r.checkAccepted(ctx, b)
-	if err != nil {
-		return nil, err
+	if acceptProblems, err = r.checkAccepted(ctx, b); err != nil {
+		return found, err
 	}
 	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, CheckSpec(&b.Spec), acceptProblems)
 	if len(b.Spec.IncludedNamespaces) == 0 {
 		b.Spec.IncludedNamespaces = []string{"*"}
 	}
+	if found.policy, policyProblems, err = r.policy(ctx, b); err != nil {
+		return found, err
+	}
 	if len(b.Status.ValidationErrors) == 0 {
 		excludeSnapshots(&b.Spec)
 	}
-	return location, nil
+	b.Status.ValidationErrors = slices.Concat(b.Status.ValidationErrors, policyProblems)
+	return found, nil
+}
+
+// away reports whether the location exists but cannot be used now. One of the problems then says so.
+func (p prepared) away() bool { return p.location != nil && run.LocationProblem(p.location) != "" }
+
+// refused reports whether a backup that was prepared can never be started, other than by waiting for its location.
+func (p prepared) refused(b *velerov1.Backup) bool {
+	problems := len(b.Status.ValidationErrors)
+	if p.away() {
+		problems--
+	}
+	return problems > 0
 }
 
 // excludeSnapshots excludes the objects of volume snapshots in the spec, as Velero does. The engine does not take that
@@ -249,13 +266,12 @@ func (r *Controller) excludeLabelledNamespaces(ctx context.Context, b *velerov1.
 }
 
 // policy reads the resource policy that the spec refers to, and adds the volume policies for all backups; nil if there
-// are neither. What is wrong with them is added to status.validationErrors. It is for the engine only: the spec does
-// not change.
-func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
+// are neither. It returns what is wrong with them. The policy is for the engine only: the spec does not change.
+func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, []string, error) {
 	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy",
 		b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if rules != nil && (rules.Resources != nil || !rules.Rules.Empty()) && usesOldFilters(&b.Spec) {
 		problems = append(problems, fmt.Sprintf("the filters of resources in config map %s/%s cannot be used together with "+
@@ -264,18 +280,18 @@ func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcep
 	}
 	global, more, err := r.globalPolicy(ctx, b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	b.Status.ValidationErrors = slices.Concat(b.Status.ValidationErrors, problems, more)
+	problems = append(problems, more...)
 	switch {
 	case global == nil:
-		return rules, nil
+		return rules, problems, nil
 	case rules == nil:
 		rules = new(resourcepolicy.Policy)
 	}
 	// of which the first that applies counts
 	rules.VolumePolicies = slices.Concat(rules.VolumePolicies, global.VolumePolicies)
-	return rules, nil
+	return rules, problems, nil
 }
 
 // globalPolicy reads the policy with the volume policies for all backups, and names it in an annotation of the backup.

@@ -26,10 +26,11 @@ func TestDefaultsAreWrittenIntoTheSpec(t *testing.T) {
 		b.Namespace = c.Namespace
 		b.Spec.DefaultVolumesToRestic = new(true) //nolint:staticcheck // deprecated, and still in objects that old clients make
 	})
-	location, err := newBackups(c).prepare(t.Context(), b)
+	require.NoError(t, newBackups(c).describeCluster(t.Context(), b))
+	found, err := newBackups(c).prepare(t.Context(), b)
 	require.NoError(t, err)
 	require.Empty(t, b.Status.ValidationErrors)
-	require.Equal(t, "marked", location.Name)
+	require.Equal(t, "marked", found.location.Name)
 
 	require.Equal(t, 720*time.Hour, b.Spec.TTL.Duration)
 	require.Equal(t, 4*time.Hour, b.Spec.ItemOperationTimeout.Duration)

@@ -32,6 +32,7 @@ type audit struct {
 	restores  []string         // that were deleted with it
 	snapshots []string
 	kept      []string // what files name outside of the bucket, and what is not proven to be the backup's
+	unread    []string // files that are damaged, and files that stay for that reason
 	foreign   bool     // whether the files stay, because they are those of another backup
 }
 
@@ -64,7 +65,7 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 		started, expiration = rfc3339(b.Status.StartTimestamp), rfc3339(b.Status.Expiration)
 	}
 	fields = append(fields, "location", location, "schedule", schedule, "started", started, "expiration", expiration,
-		"filesStay", a.foreign)
+		"filesStay", a.foreign, "unread", a.unread)
 	log = log.Named("audit")
 	if err == nil {
 		log.Info("deletion of a backup", append(fields, "error", "")...)

@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
@@ -125,6 +126,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case err == nil:
 		record.report(r.Log, r.Events, outcomeDeleted, nil)
+		if len(record.unread) > 0 {
+			return ctrl.Result{RequeueAfter: keepRequest}, r.processUnread(ctx, record)
+		}
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
 	case ctx.Err() != nil: // the server stops; the next one continues
 		return ctrl.Result{}, nil
@@ -265,6 +269,7 @@ func (r *Controller) delete(
 	ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger,
 ) error {
 	backup := record.backup
+	ctx = pluginhost.ForRun(ctx, string(backup.UID))
 	// The restores are deleted first, because their files are found through the backup.
 	if err := r.deleteRestores(ctx, record); err != nil {
 		return err

@@ -14,17 +14,17 @@ import (
 // only if the cluster has noted the digest of the file, or if a user decides so.
 type proof struct {
 	backup string
-	files  store.Tally
-	any    bool // all files are taken as they are
-	keep   bool // the backup is deleted nevertheless, and what is not proven stays
+	files  []store.Tally // each file is as one of them says
+	any    bool          // all files are taken as they are
+	keep   bool          // the backup is deleted nevertheless, and what is not proven stays
 	tags   map[string]string
 }
 
 // proofOf returns the proof of a backup. stored is the Backup in the bucket.
 func proofOf(request *velerov1.DeleteBackupRequest, backup, stored *velerov1.Backup) proof {
-	noted, isOwn := backup.Annotations[velerov1.FilesAnnotation]
+	_, isOwn := backup.Annotations[velerov1.FilesAnnotation]
 	choice := backup.Annotations[velerov1.DeleteSnapshotsAnnotation]
-	p := proof{backup: backup.Name, files: store.ParseTally(noted), any: choice == "true"}
+	p := proof{backup: backup.Name, files: store.Noted(backup), any: choice == "true"}
 	p.keep = choice == "false" || request.Annotations[velerov1.ExpiredAnnotation] != ""
 	if !isOwn && stored.UID != "" && stored.UID == backup.UID && choice == "" {
 		p.any = true // Velero or a former version has made it in this cluster, and has noted no digests
@@ -40,7 +40,9 @@ func proofOf(request *velerov1.DeleteBackupRequest, backup, stored *velerov1.Bac
 
 // Holds implements volumes.Proof.
 func (p proof) Holds(kind velerov1.DownloadTargetKind, digest string) bool {
-	return p.any || digest != "" && p.files.Digest(kind, p.backup) == digest
+	return p.any || digest != "" && slices.ContainsFunc(p.files, func(noted store.Tally) bool {
+		return noted.Digest(kind, p.backup) == digest
+	})
 }
 
 // Tags implements volumes.Proof.

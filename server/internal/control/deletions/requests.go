@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/deletion"
+	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
 
 // wait writes to the request what it waits for.
@@ -58,6 +61,25 @@ func (r *Controller) process(ctx context.Context, request *velerov1.DeleteBackup
 	}
 	err := r.Patch(ctx, request, client.MergeFrom(before))
 	return client.IgnoreNotFound(err)
+}
+
+// processUnread ends a request whose backup was deleted although files of it were damaged. The request stays for a time,
+// to say what was not read and what stays.
+func (r *Controller) processUnread(ctx context.Context, record *audit) error {
+	request := record.request
+	if err := r.removeRequests(ctx, request, request); err != nil {
+		return err
+	}
+	before := request.DeepCopy()
+	request.Status.Phase = velerov1.DeleteBackupRequestPhaseProcessed
+	request.Status.Errors = []string{"the backup was deleted, but files of it are damaged, so that what they name is " +
+		"not known and stays, if there is anything"}
+	request.Status.Errors = append(request.Status.Errors, record.unread...)
+	if r.Events != nil {
+		r.Events.Eventf(record.backup, request, corev1.EventTypeWarning, "DamagedFiles", "Deletion", "%s",
+			shorten.Text(strings.Join(request.Status.Errors, "; "), maxReason))
+	}
+	return client.IgnoreNotFound(r.Patch(ctx, request, client.MergeFrom(before)))
 }
 
 // removeRequests deletes the requests to delete the same backup except for keep.

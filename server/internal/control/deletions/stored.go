@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -35,24 +36,27 @@ func (r *Controller) deleteStored(
 	objects := opened.Of(backup)
 	stored := new(velerov1.Backup) // without a phase if there is none
 	metadata, err := objects.BackupMetadata(ctx, backup.Name)
+	if err == nil {
+		stored, err = decodeStored(backup.Name, metadata)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound): // there may be other files
-	case err != nil:
-		return err
-	default:
-		if stored, err = decodeStored(backup.Name, metadata); err != nil {
+	case errors.Is(err, store.ErrDamaged):
+		if err := r.claimDamaged(ctx, record, objects, err); err != nil {
 			return err
 		}
-		if !run.Owns(backup, stored) {
-			record.foreign = true
-			log.Warn("the object storage holds another backup of that name, which stays")
-			return nil
-		}
-		if expires := stored.Status.Expiration; stored.UID != backup.UID &&
-			record.request.Annotations[velerov1.ExpiredAnnotation] != "" && expires != nil && expires.After(r.Now()) {
-			return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s",
-				expires.UTC().Format(time.RFC3339)))
-		}
+		stored = new(velerov1.Backup)
+	case err != nil:
+		return err
+	case !run.Owns(backup, stored):
+		record.foreign = true
+		log.Warn("the object storage holds another backup of that name, which stays")
+		return nil
+	}
+	if expires := stored.Status.Expiration; stored.UID != "" && stored.UID != backup.UID &&
+		record.request.Annotations[velerov1.ExpiredAnnotation] != "" && expires != nil && expires.After(r.Now()) {
+		return refusal(fmt.Sprintf("the backup in object storage, of which this is a copy, expires at %s",
+			expires.UTC().Format(time.RFC3339)))
 	}
 	if mayKeep(location) {
 		if err := r.checkKept(ctx, objects, backup); err != nil {
@@ -66,19 +70,59 @@ func (r *Controller) deleteStored(
 	}, log)
 	record.snapshots = append(record.snapshots, removed.Snapshots...)
 	record.kept = append(record.kept, removed.Kept...)
+	record.unread = append(record.unread, removed.Unread...)
 	err = deletion.Merge(removed.Failed, failed, err)
 	if err == nil && len(record.kept) > 0 && !proof.keep {
 		if decided, err := r.decide(ctx, backup); err != nil || !decided {
 			return errors.Join(err, undecided(backup, record.kept))
 		}
-		record.kept = nil
+		record.kept, record.unread = nil, nil
 		return r.deleteStored(ctx, record, location, log)
 	}
 	if err != nil {
 		return err
 	}
 	r.reportKept(record, log)
+	if record.foreign {
+		return nil
+	}
 	return opened.DeleteBackup(ctx, backup.Name)
+}
+
+// claimDamaged decides whether the files of a backup are its own if its velero-backup.json is damaged: the digest of one
+// of them must be that which the cluster has noted, or the request must be forced. Otherwise they stay.
+func (r *Controller) claimDamaged(
+	ctx context.Context, record *audit, objects *store.Store, damage error,
+) error {
+	backup := record.backup
+	record.unread = append(record.unread, shorten.Text(damage.Error(), maxReason))
+	if record.request.Annotations[velerov1.ForceAnnotation] == "true" {
+		return nil
+	}
+	files, err := objects.FilesOf(ctx, backup.Name)
+	if err != nil {
+		return err
+	}
+	noted := store.Noted(backup)
+	for _, name := range files {
+		known := slices.ContainsFunc(noted, func(t store.Tally) bool { return t[name].SHA256 != "" })
+		if !known || name == store.MetadataFile {
+			continue
+		}
+		found, err := objects.SumOf(ctx, backup.Name, name)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return err
+		case slices.ContainsFunc(noted, func(t store.Tally) bool { return t[name].SHA256 == found.SHA256 }):
+			return nil
+		}
+	}
+	record.foreign = true
+	record.unread = append(record.unread, fmt.Sprintf("the files below backups/%s/ stay in the bucket of the location, "+
+		"because nothing proves that they belong to the backup: %s; delete them by hand if they do (\"cleat backup delete "+
+		"--force\" would have)", backup.Name, describeHeld(files)))
+	return nil
 }
 
 // decide reports whether a user has decided what becomes of what is not proven, and the cache did not have that yet.
@@ -130,6 +174,11 @@ func (r *Controller) callPlugins(
 			}
 			defer func() { _ = stream.Close() }() // only read from
 			items, err := archive.Open(ctx, stream, r.SpoolDir, archive.Options{})
+			if archive.IsDamage(err) {
+				record.unread = append(record.unread, shorten.Text("the archive, for whose items no DeleteItemAction was "+
+					"called: "+err.Error(), maxReason))
+				return nil, nil
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +200,7 @@ func (r *Controller) callPlugins(
 func decodeStored(name string, metadata []byte) (*velerov1.Backup, error) {
 	stored := new(velerov1.Backup)
 	if err := store.DecodeMetadata(metadata, stored); err != nil {
-		return nil, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", name, err)
+		return stored, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", name, err)
 	}
 	return stored, nil
 }

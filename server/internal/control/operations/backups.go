@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +35,9 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
+	if errors.Is(err, store.ErrStale) { // the cache will have the newest state
+		return ctrl.Result{RequeueAfter: writePause}, nil
+	}
 	return again, r.explain(ctx, &b, err)
 }
 
@@ -50,11 +52,11 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 		return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s is currently in read-only mode",
 			location.Name))
 	}
-	opened, err := r.Stores.Open(ctx, location)
+	opened, err := r.patient(b).Open(ctx, location)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	objects, record := opened.Of(b).Recording(b.Name)
+	objects := opened.Of(b)
 	if r.Monitor.Group(b.UID) == nil { // the operations were not loaded yet
 		switch uid, err := objects.BackupUID(ctx, b.Name); {
 		case errors.Is(err, store.ErrNotFound) || err == nil && uid != "" && uid != b.UID:
@@ -64,43 +66,46 @@ func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Resul
 			return ctrl.Result{}, err
 		}
 	}
+	draft := objects.Draft(b, r.SpoolDir)
+	defer draft.Close()
+	noted := false // what is drafted
+	note := func(ctx context.Context, change func(*velerov1.Backup)) error {
+		err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+			change(b)
+			return draft.Note(b)
+		})
+		noted = err == nil
+		return err
+	}
 	_, recorded := b.Annotations[queue.OccupiedAnnotation]
 	w := &waiting{
 		unrecorded: !recorded,
 		object:     b, owner: run.OwnerOfBackup(b), timeout: b.Spec.ItemOperationTimeout.Duration,
 		files: files{
-			objects: objects, name: b.Name,
+			objects: draft.Store, name: b.Name,
 			operations: velerov1.DownloadTargetKindBackupItemOperations, results: velerov1.DownloadTargetKindBackupResults,
-			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults,
-			appendLog: objects.AppendBackupLog,
-			remove:    func(ctx context.Context) error { return objects.RemoveTraces(ctx, b.Name, b.UID) },
+			putOperations: draft.PutBackupItemOperations, putResults: draft.PutBackupResults,
+			appendLog: draft.AppendBackupLog,
+			commit: func(ctx context.Context) error {
+				if draft.IsEmpty() {
+					return nil
+				}
+				if !noted {
+					if err := note(ctx, func(*velerov1.Backup) {}); err != nil {
+						return err
+					}
+				}
+				noted = false
+				return draft.Flush(ctx)
+			},
+			remove: func(ctx context.Context) error { return objects.RemoveTraces(ctx, b.Name, b.UID) },
 		},
 		counted: run.OperationsOfBackup(b),
 	}
-	again, err := r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
-		return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
-			setBackup(b, all)
-			record.Tally().Note(b)
-			return nil
-		})
+	return r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
+		return note(ctx, func(b *velerov1.Backup) { setBackup(b, all) })
 	}, func(ctx context.Context, all []operation.Operation, errs int) error {
-		return r.end(ctx, b, all, errs, record.Tally())
-	})
-	if err != nil {
-		return again, err
-	}
-	return again, r.note(ctx, b, record.Tally())
-}
-
-// note notes the sums of files that were stored, unless they are noted already.
-func (r *Backups) note(ctx context.Context, b *velerov1.Backup, stored store.Tally) error {
-	noted := store.TallyOf(b)
-	if maps.Equal(noted, noted.With(stored)) {
-		return nil
-	}
-	return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
-		stored.Note(b)
-		return nil
+		return r.end(ctx, b, all, errs, draft)
 	})
 }
 
@@ -113,13 +118,15 @@ func setBackup(b *velerov1.Backup, all []operation.Operation) {
 
 // end moves a backup on to Finalizing.
 func (r *Backups) end(
-	ctx context.Context, b *velerov1.Backup, all []operation.Operation, errs int, stored store.Tally,
+	ctx context.Context, b *velerov1.Backup, all []operation.Operation, errs int, draft *store.Draft,
 ) error {
 	uid, now := b.UID, run.Timestamp(r.Now())
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		partially := errs > 0 || b.Status.Phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
 		if all != nil {
 			setBackup(b, all)
+		} else { // nothing is known of them
+			delete(b.Annotations, velerov1.OperationsAnnotation)
 		}
 		b.Status.Errors += errs
 		b.Status.Phase = velerov1.BackupPhaseFinalizing
@@ -128,8 +135,7 @@ func (r *Backups) end(
 		}
 		b.Status.CompletionTimestamp = now
 		queue.Occupy(b, nil)
-		stored.Note(b)
-		return nil
+		return draft.Note(b)
 	})
 	if err == nil || run.Superseded(err) {
 		r.forget(uid)

@@ -87,7 +87,7 @@ func (c *Common) objectsOf(ctx context.Context, restore *velerov1.Restore) (*sto
 	if err != nil {
 		return nil, err
 	}
-	return c.Stores.Open(ctx, location)
+	return c.patient(restore).Open(ctx, location)
 }
 
 // end moves a restore on to Finalizing.

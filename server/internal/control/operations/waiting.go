@@ -69,6 +69,8 @@ type files struct {
 	operations, results       velerov1.DownloadTargetKind
 	putOperations, putResults func(ctx context.Context, name string, content io.ReadSeeker) error
 	appendLog                 func(ctx context.Context, name, dir string, lines io.ReadSeeker) error
+	// commit stores what was put and appended, if that is drafted until then; it may be nil
+	commit func(ctx context.Context) error
 	// removes the files that were stored after the backup or restore was deleted
 	remove func(ctx context.Context) error
 }
@@ -95,8 +97,15 @@ func (c *Common) wait(
 	group, err := c.follow(ctx, w)
 	if errors.Is(err, errUnknown) {
 		c.trouble(w.object, "OperationsUnknown", err.Error())
-		if err := c.addFailures(ctx, w, nil, err.Error()); err != nil {
-			return ctrl.Result{}, err
+		lost := c.addFailures(ctx, w, nil, err.Error())
+		if lost == nil {
+			lost = store.PutJSON(ctx, w.files.putOperations, w.files.name, operation.NewFile(w.owner, nil))
+		}
+		if lost == nil {
+			lost = c.commit(ctx, w)
+		}
+		if lost != nil {
+			return ctrl.Result{}, lost
 		}
 		return ctrl.Result{}, end(ctx, nil, 1)
 	}
@@ -115,6 +124,12 @@ func (c *Common) wait(
 	if err == nil {
 		err = c.addFailures(ctx, w, all)
 	}
+	if err == nil {
+		err = c.commit(ctx, w)
+	}
+	if run.Superseded(err) || errors.Is(err, store.ErrStale) {
+		return ctrl.Result{}, err
+	}
 	if err != nil {
 		refused, noted := c.GiveUp(ctx, w.object, w.files.objects.Validate, err, c.StoreOutage, c.Now())
 		if noted != nil || !refused || open {
@@ -129,6 +144,11 @@ func (c *Common) wait(
 	late.Logger().Info("all operations have ended", "operations", ended.Attempted, "completed", ended.Completed, "failed",
 		ended.Failed)
 	return ctrl.Result{}, end(ctx, all, len(failures(all)))
+}
+
+// patient returns the stores for the files of a backup or restore.
+func (c *Common) patient(object client.Object) run.Stores {
+	return c.PatientAtEnd(c.Stores, object, c.StoreOutage, c.Log, c.Now)
 }
 
 // explain writes to the object why it could not be processed, or removes that.
@@ -232,7 +252,8 @@ func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operat
 }
 
 // report stores the changes since the last call, if the pauses allow it: the file of the operations, and by setCounts
-// the status. It returns the current operations, and the time until the next call, or 0 if only an event leads to it.
+// the status. It returns the current operations, and the time until the next call, or 0 if only an event leads to it. If
+// all have ended, the caller commits the file with what else is stored then.
 func (c *Common) report(
 	ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error,
 ) ([]operation.Operation, time.Duration, error) {
@@ -251,13 +272,17 @@ func (c *Common) report(
 	if wait := due.Sub(now); wait > 0 {
 		return all, wait, nil
 	}
-	if err := put(ctx, c, w, w.files.putOperations, operation.NewFile(w.owner, all)); err != nil {
-		return all, 0, err
-	}
-	if counted.Open() > 0 && (counted != w.counted || w.unrecorded) {
-		if err := setCounts(ctx, all); err != nil {
-			return all, 0, err
+	err := store.PutJSON(ctx, w.files.putOperations, w.files.name, operation.NewFile(w.owner, all))
+	if err == nil && counted.Open() > 0 {
+		if counted != w.counted || w.unrecorded {
+			err = setCounts(ctx, all)
 		}
+		if err == nil {
+			err = c.commit(ctx, w)
+		}
+	}
+	if err != nil {
+		return all, 0, err
 	}
 	c.remember(w.owner.UID, written{at: now, counts: counted, revision: revision})
 	return all, 0, nil
@@ -309,16 +334,16 @@ func (c *Common) addFailures(ctx context.Context, w *waiting, all []operation.Op
 		failed.AddVelero(text)
 	}
 	found.Errors.MergeNew(failed)
-	return put(ctx, c, w, w.files.putResults, found)
+	return store.PutJSON(ctx, w.files.putResults, w.files.name, found)
 }
 
-// put stores a file of the backup or restore. The other files may be deleted with the custom resource meanwhile: then
-// put removes this file again and returns run.ErrNotFound.
-func put[T any](
-	ctx context.Context, c *Common, w *waiting, to func(context.Context, string, io.ReadSeeker) error, content T,
-) error {
-	if err := store.PutJSON(ctx, to, w.files.name, content); err != nil {
-		return err
+// commit is called after files were put. The other files may be deleted with the custom resource meanwhile: then commit
+// removes these files again and returns run.ErrNotFound.
+func (c *Common) commit(ctx context.Context, w *waiting) error {
+	if w.files.commit != nil {
+		if err := w.files.commit(ctx); err != nil {
+			return err
+		}
 	}
 	return c.mustExist(ctx, w)
 }
@@ -333,7 +358,14 @@ func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (
 	case wait > 0:
 		return wait, nil
 	}
-	if err := run.StoreLate(ctx, late, w.files.name, c.SpoolDir, w.files.appendLog); err != nil {
+	err = run.StoreLate(ctx, late, w.files.name, c.SpoolDir,
+		func(ctx context.Context, name, dir string, lines io.ReadSeeker) error {
+			if err := w.files.appendLog(ctx, name, dir, lines); err != nil || w.files.commit == nil {
+				return err
+			}
+			return w.files.commit(ctx)
+		})
+	if err != nil {
 		c.Log.Warn("could not add lines to the stored log, trying again", w.owner.Kind, w.owner.Namespace+"/"+w.owner.Name,
 			"error", err)
 		return max(time.Second, late.Due().Sub(c.Now())), nil
@@ -341,8 +373,8 @@ func (c *Common) storeLate(ctx context.Context, w *waiting, late *runlog.Late) (
 	return 0, c.mustExist(ctx, w)
 }
 
-// mustExist is called after a file was stored. If the other files were deleted meanwhile, it removes that file and
-// returns run.ErrNotFound.
+// mustExist is called after files were stored. If the other files were deleted meanwhile, it removes them and returns
+// run.ErrNotFound.
 func (c *Common) mustExist(ctx context.Context, w *waiting) error {
 	switch deleted, err := c.isDeleted(ctx, w); {
 	case err != nil:

@@ -3,14 +3,18 @@ package rehearsals
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +34,7 @@ func (r *Controller) clean(ctx context.Context, restore *velerov1.Restore, s sta
 	if restore.DeletionTimestamp != nil && len(restore.Finalizers) > 1 {
 		return ctrl.Result{RequeueAfter: pollPause}, nil // the run is stopped before
 	}
-	left, err := r.cleaner().clean(ctx, string(restore.UID))
+	left, err := cleaner{r.Client, r.Live, r.Proofs}.clean(ctx, restore.UID, slices.Collect(maps.Values(s.Namespaces)))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -51,43 +55,46 @@ func (r *Controller) clean(ctx context.Context, restore *velerov1.Restore, s sta
 	for _, text := range s.Left {
 		r.Log.Warn("a rehearsal has left a volume, which people have to delete", "restore", restore.Name, "volume", text)
 	}
+	left.warn(r.Log)
 	return again(r.done(ctx, restore, s))
 }
 
 // cleaner deletes what rehearsals have made.
 type cleaner struct {
 	client.Client
-	live      client.Reader
-	namespace string // of the server
+	live   client.Reader
+	proofs Proofs
 }
-
-func (r *Controller) cleaner() cleaner { return cleaner{r.Client, r.Live, r.Namespace} }
 
 // left is what is still there of a rehearsal.
 type left struct {
 	namespaces int
 	why        string   // they are not deleted yet
 	volumes    []string // that are not deleted, each with the reason
+	unproven   []string // namespaces that have its labels only
 }
 
-// clean deletes what the rehearsal with a UID has made, as far as it is not being deleted. It returns what is still
-// there.
-func (c cleaner) clean(ctx context.Context, uid string) (left, error) {
+// warn reports the namespaces that stay because nothing proves that the server has made them.
+func (l left) warn(log hclog.Logger) {
+	if len(l.unproven) > 0 {
+		log.Warn("namespaces have the labels of a rehearsal, and nothing proves that the server has made them, so they stay",
+			"namespaces", l.unproven)
+	}
+}
+
+// clean deletes what the rehearsal whose Restore has a UID has made, as far as it is not being deleted. It returns what
+// is still there. named are the namespaces that the Restore names, if it exists.
+func (c cleaner) clean(ctx context.Context, uid types.UID, named []string) (left, error) {
 	var still left
-	var namespaces corev1.NamespaceList
-	if err := c.live.List(ctx, &namespaces, client.MatchingLabels{velerov1.RehearsalLabel: uid,
-		installationLabel: c.namespace}); err != nil {
-		return still, fmt.Errorf("list the namespaces of the rehearsal: %w", err)
+	made, err := c.made(ctx, uid, named, &still)
+	if err != nil {
+		return still, err
 	}
-	made := map[string]*corev1.Namespace{}
-	for i := range namespaces.Items {
-		made[namespaces.Items[i].Name] = &namespaces.Items[i]
-	}
-	if err := c.contents(ctx, uid); err != nil {
+	if err := c.contents(ctx, made, uid); err != nil {
 		return still, err
 	}
 	// The volumes come before the namespaces, whose deletion releases them.
-	if err := c.volumes(ctx, made, uid, &still); err != nil {
+	if err := c.volumes(ctx, made, string(uid), named, &still); err != nil {
 		return still, err
 	}
 	for name, namespace := range made {
@@ -108,6 +115,34 @@ func (c cleaner) clean(ctx context.Context, uid string) (left, error) {
 	return still, nil
 }
 
+// made returns the namespaces that the server has made for a rehearsal.
+func (c cleaner) made(
+	ctx context.Context, uid types.UID, named []string, still *left,
+) (map[string]*corev1.Namespace, error) {
+	var namespaces corev1.NamespaceList
+	if err := c.live.List(ctx, &namespaces, client.MatchingLabels{velerov1.RehearsalLabel: string(uid),
+		installationLabel: c.proofs.Namespace}); err != nil {
+		return nil, fmt.Errorf("list the namespaces of the rehearsal: %w", err)
+	}
+	made := map[string]*corev1.Namespace{}
+	for i := range namespaces.Items {
+		namespace := &namespaces.Items[i]
+		is, err := c.proofs.Made(ctx, uid, namespace)
+		if err == nil && !is && slices.Contains(named, namespace.Name) {
+			is, err = c.proofs.begun(ctx, uid, namespace)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case is:
+			made[namespace.Name] = namespace
+		default:
+			still.unproven = append(still.unproven, namespace.Name)
+		}
+	}
+	return made, nil
+}
+
 // rehearsalVolume is the annotation of a volume of a rehearsal: the UID of its Restore.
 const rehearsalVolume = velerov1.RehearsalLabel
 
@@ -117,7 +152,7 @@ const boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
 // volumes makes the volumes that are bound to claims of the rehearsal end with these. A volume that is older than the
 // namespace of its claim, or was chosen for the claim, was there before, and stays, with its data.
 func (c cleaner) volumes(
-	ctx context.Context, made map[string]*corev1.Namespace, uid string, still *left,
+	ctx context.Context, made map[string]*corev1.Namespace, uid string, named []string, still *left,
 ) error {
 	const page = 500
 	var list corev1.PersistentVolumeList
@@ -127,7 +162,12 @@ func (c cleaner) volumes(
 			return fmt.Errorf("list the persistent volumes: %w", err)
 		}
 		for i := range list.Items {
-			if err := c.volume(ctx, &list.Items[i], made, uid, still); err != nil {
+			volume := &list.Items[i]
+			ref := volume.Spec.ClaimRef
+			if ref == nil || made[ref.Namespace] == nil && !slices.Contains(named, ref.Namespace) {
+				continue
+			}
+			if err := c.volume(ctx, volume, made[ref.Namespace], uid, still); err != nil {
 				return err
 			}
 		}
@@ -137,8 +177,9 @@ func (c cleaner) volumes(
 	}
 }
 
+// volume makes a volume end with its claim in a namespace, nil if that has ended.
 func (c cleaner) volume(
-	ctx context.Context, volume *corev1.PersistentVolume, made map[string]*corev1.Namespace, uid string, still *left,
+	ctx context.Context, volume *corev1.PersistentVolume, namespace *corev1.Namespace, uid string, still *left,
 ) error {
 	if volume.Annotations[rehearsalVolume] == uid {
 		why := fmt.Sprintf("persistent volume %s is %s", volume.Name, volume.Status.Phase)
@@ -148,11 +189,18 @@ func (c cleaner) volume(
 		still.volumes = append(still.volumes, why)
 		return nil
 	}
-	ref := volume.Spec.ClaimRef
-	if ref == nil || made[ref.Namespace] == nil {
+	if namespace == nil {
 		return nil
 	}
-	namespace := made[ref.Namespace]
+	var claim corev1.PersistentVolumeClaim
+	ref := volume.Spec.ClaimRef
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &claim)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get persistent volume claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	case err == nil && ref.UID != "" && ref.UID != claim.UID: // it was bound to one before
+		return nil
+	}
 	before := volume.DeepCopy()
 	policy := corev1.PersistentVolumeReclaimDelete
 	if volume.CreationTimestamp.Before(&namespace.CreationTimestamp) ||
@@ -163,19 +211,20 @@ func (c cleaner) volume(
 		still.volumes = append(still.volumes, "persistent volume "+volume.Name+" is deleted with its claim")
 	}
 	volume.Spec.PersistentVolumeReclaimPolicy = policy
-	err := c.Patch(ctx, volume, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = c.Patch(ctx, volume, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("set the reclaim policy of persistent volume %s: %w", volume.Name, err)
 	}
 	return nil
 }
 
-// contents deletes the contents of restored CSI snapshots. The snapshots in the storage system stay.
-func (c cleaner) contents(ctx context.Context, uid string) error {
+// contents deletes the contents of CSI snapshots that were restored into the namespaces. The snapshots in the storage
+// system stay.
+func (c cleaner) contents(ctx context.Context, made map[string]*corev1.Namespace, uid types.UID) error {
 	list := new(unstructured.UnstructuredList)
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "snapshot.storage.k8s.io", Version: "v1",
 		Kind: "VolumeSnapshotContentList"})
-	err := c.live.List(ctx, list, client.MatchingLabels{velerov1.RestoreUIDLabel: uid})
+	err := c.live.List(ctx, list, client.MatchingLabels{velerov1.RestoreUIDLabel: string(uid)})
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -185,10 +234,12 @@ func (c cleaner) contents(ctx context.Context, uid string) error {
 	for i := range list.Items {
 		content := &list.Items[i]
 		policy, _, _ := unstructured.NestedString(content.Object, "spec", "deletionPolicy")
-		if policy != "Retain" || content.GetDeletionTimestamp() != nil {
+		in, _, _ := unstructured.NestedString(content.Object, "spec", "volumeSnapshotRef", "namespace")
+		if policy != "Retain" || made[in] == nil || content.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := client.IgnoreNotFound(c.Delete(ctx, content)); err != nil {
+		err := c.Delete(ctx, content, client.Preconditions{UID: new(content.GetUID())})
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete volume snapshot content %s: %w", content.GetName(), err)
 		}
 	}

@@ -2,7 +2,6 @@ package rehearsals
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,14 +22,16 @@ import (
 
 // Controller takes rehearsals through their phases.
 type Controller struct {
-	*run.Cluster
-	Stores      run.Stores
+	Vouched
 	StoreOutage time.Duration // how long a report waits for its object store
 	Executor    *hook.Executor
+	Proofs      Proofs
 	Settings    config.Rehearsals // with defaults
 	Metrics     *metrics.Metrics
-	Log         hclog.Logger
-	Now         func() time.Time
+	// Sign returns the file of a report: signed, if the server has a key that can be used.
+	Sign func(ctx context.Context, b *velerov1.Backup, report []byte) []byte
+	Log  hclog.Logger
+	Now  func() time.Time
 
 	turns sync.Mutex // one rehearsal at a time gets its turn
 }
@@ -69,7 +70,7 @@ func (r *Controller) step(ctx context.Context, restore *velerov1.Restore) (ctrl.
 		if !controllerutil.ContainsFinalizer(restore, velerov1.RehearsalFinalizer) {
 			return ctrl.Result{}, nil
 		}
-		s, _ := stateOf(restore) // what was made is found by its labels
+		s, _ := stateOf(restore) // what was made is found by its labels, and carries proofs
 		return r.clean(ctx, restore, s)
 	}
 	s, err := stateOf(restore)
@@ -77,7 +78,7 @@ func (r *Controller) step(ctx context.Context, restore *velerov1.Restore) (ctrl.
 		s.Problems = append(s.Problems, err.Error())
 		return again(r.conclude(ctx, restore, s))
 	}
-	if velerov1.CancelRequested(restore) && !s.Cancelled && phase != velerov1.RehearsalCleaning &&
+	if velerov1.CancelRequested(restore) && !s.Cancelled && !s.Overdue && phase != velerov1.RehearsalCleaning &&
 		phase != velerov1.RehearsalDone && (phase != velerov1.RehearsalRestoring || ended(restore)) {
 		s.Cancelled = true
 		return again(r.conclude(ctx, restore, s))
@@ -155,8 +156,12 @@ func (r *Controller) admit(ctx context.Context, restore *velerov1.Restore, s sta
 
 // restored goes on when the restore of a rehearsal has ended.
 func (r *Controller) restored(ctx context.Context, restore *velerov1.Restore, s state) (ctrl.Result, error) {
-	if !ended(restore) {
-		return ctrl.Result{}, nil // each phase of the restore is an event
+	if !ended(restore) { // each phase of the restore is an event
+		left := s.Admitted.Add(r.Settings.Deadline.Std()).Sub(r.Now())
+		if left > 0 || velerov1.CancelRequested(restore) {
+			return ctrl.Result{RequeueAfter: max(left, 0)}, nil
+		}
+		return again(r.stop(ctx, restore, s))
 	}
 	s.Restored = r.Now()
 	switch phase := run.RestorePhase(restore); phase {
@@ -170,6 +175,16 @@ func (r *Controller) restored(ctx context.Context, restore *velerov1.Restore, s 
 		s.Problems = append(s.Problems, fmt.Sprintf("the restore is %s: %s", phase, restore.Status.FailureReason))
 	}
 	return again(r.conclude(ctx, restore, s))
+}
+
+// stop ends the restore of a rehearsal whose time is over.
+func (r *Controller) stop(ctx context.Context, restore *velerov1.Restore, s state) error {
+	s.Overdue = true
+	s.Problems = append(s.Problems, fmt.Sprintf("the restore had not ended after %s (restores.rehearsals.deadline)",
+		r.Settings.Deadline.Std()))
+	return r.advance(ctx, restore, velerov1.RehearsalRestoring, s, func(restore *velerov1.Restore) {
+		restore.Annotations[velerov1.CancelAnnotation] = "true"
+	})
 }
 
 // wait waits until the workloads are ready, or the time is over.
@@ -242,6 +257,3 @@ func (r *Controller) expire(ctx context.Context, restore *velerov1.Restore, s st
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, restore, client.Preconditions{UID: new(restore.GetUID())}))
 }
-
-// errBackup is returned for a backup that cannot be rehearsed.
-var errBackup = errors.New("the backup cannot be rehearsed")

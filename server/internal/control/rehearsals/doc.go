@@ -13,5 +13,6 @@
 //	done       -              the Restore stays for a while
 //
 // schedule.go begins rehearsals of schedules, and sweep.go deletes what rehearsals have left whose Restore is gone.
+// Only namespaces that carry a proof of the server are deleted (proof.go).
 // Start at controller.go.
 package rehearsals

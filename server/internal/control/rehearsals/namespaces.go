@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
-	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 )
 
@@ -44,7 +44,7 @@ func (r *Controller) plan(ctx context.Context, restore *velerov1.Restore, s *sta
 	if _, err := timeoutOf(restore, 0); err != nil {
 		return err.Error(), nil
 	}
-	objects, err := r.backup(ctx, restore)
+	objects, err := r.guarded(ctx, restore)
 	if errors.Is(err, errBackup) {
 		return err.Error(), nil
 	}
@@ -91,32 +91,6 @@ func (s *state) sources() []string {
 		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
 	})
 	return all
-}
-
-// backup opens the location of the backup of a rehearsal. The error wraps errBackup if it cannot be rehearsed.
-func (r *Controller) backup(ctx context.Context, restore *velerov1.Restore) (*store.Store, error) {
-	var backup velerov1.Backup
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: backup %s does not exist", errBackup, restore.Spec.BackupName)
-	case err != nil:
-		return nil, fmt.Errorf("get backup %s: %w", restore.Spec.BackupName, err)
-	}
-	if phase := run.BackupPhase(&backup); !phase.Restorable() {
-		return nil, fmt.Errorf("%w: backup %s is %s, want Completed or PartiallyFailed", errBackup, backup.Name, phase)
-	}
-	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
-	if errors.Is(err, run.ErrLocationNotFound) {
-		return nil, fmt.Errorf("%w: %w", errBackup, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if problem := run.LocationProblem(location); problem != "" {
-		return nil, fmt.Errorf("%w: %s", errBackup, problem)
-	}
-	return r.Stores.Open(ctx, location)
 }
 
 // namespacesOf returns the namespaces of the items in a backup. The list of the items is streamed.
@@ -176,8 +150,11 @@ func readNamespaces(list io.Reader) ([]string, error) {
 
 // prepare makes the namespaces and what shuts them in, and begins the restore.
 func (r *Controller) prepare(ctx context.Context, restore *velerov1.Restore, s state) (ctrl.Result, error) {
+	if err := r.copyClasses(ctx, restore); err != nil {
+		return ctrl.Result{}, err
+	}
 	for _, source := range s.sources() {
-		taken, err := r.make(ctx, restore, source, s.Namespaces[source])
+		taken, err := r.make(ctx, restore, source, s)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -205,33 +182,43 @@ func (r *Controller) prepare(ctx context.Context, restore *velerov1.Restore, s s
 	}))
 }
 
-// make makes one namespace, unless it exists. taken says that it belongs to something else.
+// make makes the namespace for one of the backup, unless it exists. taken says that it belongs to something else.
 func (r *Controller) make(
-	ctx context.Context, restore *velerov1.Restore, source, name string,
+	ctx context.Context, restore *velerov1.Restore, source string, s state,
 ) (taken string, err error) {
+	name := s.Namespaces[source]
+	proof, err := r.Proofs.sign(ctx, restore.UID, name, "")
+	if err != nil {
+		return "", err
+	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name,
 		Labels: map[string]string{
 			velerov1.RehearsalLabel: string(restore.UID), installationLabel: r.Namespace,
-			"pod-security.kubernetes.io/enforce": "baseline",
+			"pod-security.kubernetes.io/enforce": strings.ToLower(string(r.Settings.PodSecurity)),
 		},
-		Annotations: map[string]string{sourceAnnotation: source},
+		Annotations: map[string]string{sourceAnnotation: source, proofAnnotation: proof},
 	}}
 	err = r.Create(ctx, namespace)
 	if apierrors.IsAlreadyExists(err) {
-		var live corev1.Namespace
-		if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &live); err != nil {
-			return "", fmt.Errorf("get namespace %s: %w", name, err)
-		}
-		if live.Labels[velerov1.RehearsalLabel] != string(restore.UID) || live.DeletionTimestamp != nil {
-			return fmt.Sprintf("namespace %s exists and is not one of this rehearsal", name), nil
-		}
-		err = nil
+		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	}
 	if err != nil {
 		return "", fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	for _, object := range r.shutIn(restore, name) {
+	made, err := r.Proofs.Made(ctx, restore.UID, namespace)
+	if err == nil && !made {
+		if made, err = r.Proofs.begun(ctx, restore.UID, namespace); err == nil && made && namespace.DeletionTimestamp == nil {
+			err = r.Proofs.note(ctx, r.Client, restore.UID, namespace)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !made || namespace.DeletionTimestamp != nil {
+		return fmt.Sprintf("namespace %s exists and is not one of this rehearsal", name), nil
+	}
+	for _, object := range r.shutIn(restore, name, s) {
 		if err := r.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
 			return "", fmt.Errorf("create %T %s/%s: %w", object, name, object.GetName(), err)
 		}
@@ -240,7 +227,7 @@ func (r *Controller) make(
 }
 
 // shutIn returns the objects that shut a namespace in.
-func (r *Controller) shutIn(restore *velerov1.Restore, namespace string) []client.Object {
+func (r *Controller) shutIn(restore *velerov1.Restore, namespace string, s state) []client.Object {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
 			velerov1.RehearsalLabel: string(restore.UID)}}
@@ -271,8 +258,10 @@ func (r *Controller) shutIn(restore *velerov1.Restore, namespace string) []clien
 	if r.Settings.Network == config.NetworkNone {
 		return objects
 	}
+	// By their names, because others can give the labels of a rehearsal to their namespaces.
 	inside := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
-		MatchLabels: map[string]string{velerov1.RehearsalLabel: string(restore.UID)}}}}
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName,
+			Operator: metav1.LabelSelectorOpIn, Values: slices.Sorted(maps.Values(s.Namespaces))}}}}}
 	allow := networkingv1.NetworkPolicySpec{
 		PolicyTypes: both,
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: inside}},

@@ -1,6 +1,7 @@
 package rehearsals
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 )
 
 func TestNamespacesOfAResourceList(t *testing.T) {
@@ -37,6 +39,39 @@ func FuzzReadNamespaces(f *testing.F) {
 			require.LessOrEqual(t, len(found), len(text))
 		}
 	})
+}
+
+// TestOnlyVouchedBackupsAreRehearsed chooses the newest backup that a server of this cluster has made.
+func TestOnlyVouchedBackupsAreRehearsed(t *testing.T) {
+	t.Parallel()
+	v := Vouched{Ring: func(context.Context) trust.Ring { return nil }}
+	backup := func(name string, annotations map[string]string) velerov1.Backup {
+		return velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+	}
+	const own = "velero-backup.json=a:1"
+	made := map[string]string{velerov1.FilesAnnotation: own}
+	for name, tt := range map[string]struct {
+		backups        []velerov1.Backup
+		found, refused string
+	}{
+		"none":           {},
+		"own":            {[]velerov1.Backup{backup("a", made), backup("b", made)}, "a", ""},
+		"brought":        {[]velerov1.Backup{backup("a", nil)}, "", "a"},
+		"brought, newer": {[]velerov1.Backup{backup("a", nil), backup("b", nil), backup("c", made)}, "c", "a"},
+		"brought, older": {[]velerov1.Backup{backup("a", made), backup("b", nil)}, "a", ""},
+		"unfinished":     {[]velerov1.Backup{backup("a", map[string]string{velerov1.FilesAnnotation: "b=a:1"})}, "", "a"},
+	} {
+		found, refused, err := v.newest(t.Context(), tt.backups)
+		require.NoError(t, err)
+		if found == nil {
+			found = &velerov1.Backup{}
+		}
+		if refused == nil {
+			refused = &velerov1.Backup{}
+		}
+		require.Equal(t, tt.found, found.Name, name)
+		require.Equal(t, tt.refused, refused.Name, name)
+	}
 }
 
 func TestNamesOfRehearsals(t *testing.T) {

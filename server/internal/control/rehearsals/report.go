@@ -2,6 +2,7 @@ package rehearsals
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,21 +16,25 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // report makes the report of a rehearsal and stores it beside the backup, unless that is done. It returns the summary.
 func (r *Controller) report(ctx context.Context, restore *velerov1.Restore, s *state) (rehearsal.Summary, error) {
-	objects, err := r.backup(ctx, restore)
+	objects, backup, err := r.backup(ctx, restore)
 	if errors.Is(err, errBackup) {
 		objects = nil // for example, it was deleted
 	} else if err != nil {
 		return rehearsal.Summary{}, err
 	}
-	id := idOf(restore)
-	if objects != nil {
-		if stored := r.stored(ctx, objects, restore, id); stored != nil {
+	var refused error // why the report is not stored
+	if objects != nil && s.Report != "" {
+		var stored *rehearsal.Report
+		if stored, refused = r.stored(ctx, objects, restore, s.Report); stored != nil {
+			stored.Digest = s.Report
 			return stored.Summary, nil
 		}
 	}
@@ -40,22 +45,42 @@ func (r *Controller) report(ctx context.Context, restore *velerov1.Restore, s *s
 	if objects == nil {
 		return made.Summary, nil
 	}
-	made.Stored = true
-	content, err := store.EncodeJSON(made)
-	if err != nil {
-		return rehearsal.Summary{}, err
+	if refused == nil {
+		made.Stored = true
+		file, err := r.encode(ctx, restore, backup, s, made)
+		if err != nil {
+			return rehearsal.Summary{}, err
+		}
+		refused = objects.PutRehearsal(ctx, restore.Spec.BackupName, made.ID, file)
+		made.Digest = s.Report
 	}
-	err = objects.PutRehearsal(ctx, restore.Spec.BackupName, id, content)
-	if err == nil {
+	if refused == nil {
 		return made.Summary, nil
 	}
-	err = fmt.Errorf("store the report of the rehearsal: %w", err)
-	if since := s.since(); !since.IsZero() && r.Now().Sub(since) < r.StoreOutage {
+	err = fmt.Errorf("store the report of the rehearsal: %w", refused)
+	if errors.Is(err, versioning.ErrExists) {
+		err = fmt.Errorf("%w: another report of that id, which this server has not made", err)
+	}
+	if since := s.since(); !since.IsZero() && r.Now().Sub(since) < r.StoreOutage && !errors.Is(err, versioning.ErrExists) {
 		return rehearsal.Summary{}, err
 	}
-	made.Stored = false
+	made.Stored, made.Digest = false, ""
 	made.Text += "; its report could not be stored: " + shorten.Text(err.Error(), maxReason)
 	return made.Summary, nil
+}
+
+// encode returns the file of a report, and notes its digest in the Restore: a report with another one, which somebody has
+// put into the bucket, is not taken for that of this rehearsal.
+func (r *Controller) encode(
+	ctx context.Context, restore *velerov1.Restore, backup *velerov1.Backup, s *state, made *rehearsal.Report,
+) ([]byte, error) {
+	content, err := json.Marshal(made)
+	if err != nil {
+		return nil, fmt.Errorf("encode the report of the rehearsal: %w", err)
+	}
+	file := r.Sign(ctx, backup, content)
+	s.Report = rehearsal.Digest(file)
+	return file, r.advance(ctx, restore, phaseOf(restore), *s, nil)
 }
 
 // since returns when all was found out that the report needs.
@@ -68,20 +93,23 @@ func (s *state) since() time.Time {
 	return time.Time{}
 }
 
-// stored returns the report of a rehearsal if a former server has stored it, or nil.
+// stored returns the report with a digest if it is stored, or nil.
 func (r *Controller) stored(
-	ctx context.Context, objects *store.Store, restore *velerov1.Restore, id string,
-) *rehearsal.Report {
-	body, err := objects.Rehearsal(ctx, restore.Spec.BackupName, id)
+	ctx context.Context, objects *store.Store, restore *velerov1.Restore, digest string,
+) (*rehearsal.Report, error) {
+	body, err := objects.Rehearsal(ctx, restore.Spec.BackupName, idOf(restore))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none and that is right
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer func() { _ = body.Close() }() // only read from
-	report, err := rehearsal.Read(body)
-	if err != nil || report.ID != id {
-		return nil
+	report, err := trust.ReadReport(body, trust.ReportOf{Digest: digest}, nil)
+	if errors.Is(err, trust.ErrReport) { // of somebody else
+		return nil, nil //nolint:nilnil // there is none of this rehearsal
 	}
-	return report
+	return report, err
 }
 
 // compose finds out what the report has to say.
@@ -93,12 +121,16 @@ func (r *Controller) compose(
 		Summary: rehearsal.Summary{ID: idOf(restore), Began: restore.CreationTimestamp.UTC()},
 		Limits: map[string]string{"cpu": r.Settings.Limits.CPU, "memory": r.Settings.Limits.Memory,
 			"storage": r.Settings.Limits.Storage, "pods": strconv.Itoa(r.Settings.Limits.Pods),
-			"network": string(r.Settings.Network)},
+			"network": string(r.Settings.Network), "podSecurity": string(r.Settings.PodSecurity),
+			"deadline": r.Settings.Deadline.Std().String()},
 	}
 	var backup velerov1.Backup
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName},
 		&backup); err == nil {
 		made.BackupUID = string(backup.UID)
+		if started := backup.Status.StartTimestamp; started != nil {
+			made.BackupStarted = started.UTC()
+		}
 		if damage := run.Damage(&backup); damage != "" {
 			made.Notes = append(made.Notes, damage)
 		}
@@ -200,7 +232,8 @@ func (r *Controller) compare(
 		return nil
 	}
 	kinds := map[string]*rehearsal.Kind{}
-	err := outcomes(ctx, objects, restore.Name, func(one outcome.Item) error {
+	noted := store.ParseTally(restore.Annotations[velerov1.ItemsAnnotation])
+	err := outcomes(ctx, objects, restore.Name, noted, func(one outcome.Item) error {
 		add(made, kinds, one, s)
 		return nil
 	})
@@ -208,8 +241,16 @@ func (r *Controller) compare(
 		made.Problems = append(made.Problems, "the list of what became of the items was not stored")
 		return nil
 	}
+	if errors.Is(err, store.ErrChanged) {
+		made.Problems = append(made.Problems, "the list of what became of the items was changed in the bucket")
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("read what became of the items of restore %s: %w", restore.Name, err)
+		err = fmt.Errorf("read what became of the items of restore %s: %w", restore.Name, err)
+		if r.Now().Sub(s.since()) < r.StoreOutage {
+			return err
+		}
+		made.Problems = append(made.Problems, err.Error()) // what was made must not stay because of it
 	}
 	for _, kind := range kinds {
 		made.Kinds = append(made.Kinds, *kind)
@@ -219,8 +260,10 @@ func (r *Controller) compare(
 }
 
 // outcomes calls use for what became of each item of a restore.
-func outcomes(ctx context.Context, objects *store.Store, restore string, use func(outcome.Item) error) error {
-	body, err := objects.RestoreItems(ctx, restore)
+func outcomes(
+	ctx context.Context, objects *store.Store, restore string, noted store.Tally, use func(outcome.Item) error,
+) error {
+	body, err := objects.RestoreItems(ctx, restore, noted)
 	if err != nil {
 		return err
 	}

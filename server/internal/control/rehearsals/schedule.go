@@ -19,11 +19,11 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/spec/timetable"
 )
 
-// Schedules requests a rehearsal of the newest completed backup of a Schedule when the cron expression in its
-// annotation is due. The name of the request has the time at which it is due, so that repeated attempts create one. If several
-// times were missed, only the last one counts.
+// Schedules requests a rehearsal of the newest completed backup of a Schedule that may be rehearsed, when the cron
+// expression in its annotation is due. The name of the request has the time at which it is due, so that repeated
+// attempts create one. If several times were missed, only the last one counts.
 type Schedules struct {
-	*run.Cluster
+	Vouched
 	Events events.EventRecorder
 	Log    hclog.Logger
 	Now    func() time.Time
@@ -92,9 +92,20 @@ func (r *Schedules) request(ctx context.Context, schedule *velerov1.Schedule, du
 			due.UTC().Format(time.RFC3339))
 		return nil
 	}
-	newest := slices.MaxFunc(completed, func(a, b velerov1.Backup) int {
-		return cmp.Or(started(&a).Compare(started(&b)), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(completed, func(a, b velerov1.Backup) int {
+		return cmp.Or(started(&b).Compare(started(&a)), cmp.Compare(b.Name, a.Name))
 	})
+	newest, refused, err := r.newest(ctx, completed)
+	if err != nil {
+		return fmt.Errorf("find the newest backup of schedule %s that may be rehearsed: %w", schedule.Name, err)
+	}
+	if refused != nil {
+		r.event(schedule, corev1.EventTypeWarning, "NotRehearsed", "backup %s is not rehearsed: this cluster has not made "+
+			"it, and no key of trust.keys has signed it", refused.Name)
+	}
+	if newest == nil {
+		return nil
+	}
 	restore := New(schedule.Namespace, NameAt(schedule.Name, due), newest.Name, 0)
 	restore.Labels = map[string]string{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}
 	err = r.Create(ctx, restore)

@@ -31,10 +31,14 @@ type state struct {
 	Settled  time.Time `json:"settled,omitzero"` // the workloads were ready, or the time was over
 	Cleaning time.Time `json:"cleaning,omitzero"`
 
+	// Report is the digest of the report that was last about to be stored.
+	Report string `json:"report,omitempty"`
 	// Problems are why nothing was tried, or not all.
 	Problems []string `json:"problems,omitempty"`
 	// Cancelled is set for a rehearsal that a user has ended.
 	Cancelled bool `json:"cancelled,omitempty"`
+	// Overdue is set for a rehearsal whose restore was ended at its deadline.
+	Overdue bool `json:"overdue,omitempty"`
 	// Left is what could not be deleted, for people.
 	Left []string `json:"left,omitempty"`
 }
@@ -101,6 +105,13 @@ func (r *Controller) note(ctx context.Context, restore *velerov1.Restore, what, 
 
 // done ends a rehearsal.
 func (r *Controller) done(ctx context.Context, restore *velerov1.Restore, s state) error {
+	classes, err := classesOf(ctx, r.Live, r.Namespace)
+	if err == nil {
+		err = dropClasses(ctx, r.Client, classes, func(uid string) bool { return uid == string(restore.UID) })
+	}
+	if err != nil {
+		return err
+	}
 	if restore.DeletionTimestamp != nil {
 		before := restore.DeepCopy()
 		controllerutil.RemoveFinalizer(restore, velerov1.RehearsalFinalizer)

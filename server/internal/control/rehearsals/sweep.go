@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -17,7 +18,8 @@ import (
 // few minutes. Their finalizer keeps that from happening, unless people have removed it.
 type Sweep struct {
 	*run.Cluster
-	Log hclog.Logger
+	Proofs Proofs
+	Log    hclog.Logger
 }
 
 const sweepPause = 5 * time.Minute
@@ -45,10 +47,11 @@ func (w *Sweep) sweep(ctx context.Context) error {
 		client.HasLabels{velerov1.RehearsalLabel}); err != nil {
 		return fmt.Errorf("list the namespaces of rehearsals: %w", err)
 	}
-	if len(namespaces.Items) == 0 {
-		return nil
+	classes, err := classesOf(ctx, w.Live, w.Namespace)
+	if err != nil || len(namespaces.Items)+len(classes) == 0 {
+		return err
 	}
-	var restores velerov1.RestoreList // after the namespaces, so that each that is at work is among them
+	var restores velerov1.RestoreList // after the others, so that each that is at work is among them
 	if err := w.Live.List(ctx, &restores, client.InNamespace(w.Namespace)); err != nil {
 		return fmt.Errorf("list the rehearsals: %w", err)
 	}
@@ -56,16 +59,21 @@ func (w *Sweep) sweep(ctx context.Context) error {
 	for i := range restores.Items {
 		known[string(restores.Items[i].UID)] = true
 	}
+	if err := dropClasses(ctx, w.Client, classes, func(uid string) bool { return !known[uid] }); err != nil {
+		return err
+	}
 	for i := range namespaces.Items {
 		uid := namespaces.Items[i].Labels[velerov1.RehearsalLabel]
 		if known[uid] {
 			continue
 		}
 		known[uid] = true
-		w.Log.Warn("deleting the namespaces of a rehearsal whose Restore does not exist any more", "uid", uid)
-		if _, err := (cleaner{w.Client, w.Live, w.Namespace}).clean(ctx, uid); err != nil {
+		w.Log.Warn("the Restore of a rehearsal does not exist any more, so what it has made is deleted", "uid", uid)
+		left, err := cleaner{w.Client, w.Live, w.Proofs}.clean(ctx, types.UID(uid), nil)
+		if err != nil {
 			return err
 		}
+		left.warn(w.Log)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package repositories
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 	"github.com/cleat-dev/cleat/server/internal/spec/maintenance"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // Runner runs jobs that maintain repositories.
@@ -80,6 +82,12 @@ func (r *Controller) record(
 	after := of.DeepCopy()
 	if ended {
 		_ = run.SetMaintenance(after, nil) // removes it
+	}
+	if last := len(fresh) - 1; last >= 0 && fresh[last].Result == velerov1.BackupRepositoryMaintenanceFailed &&
+		of.Status.Phase == velerov1.BackupRepositoryPhaseReady {
+		if err := r.Check(ctx, of); errors.Is(err, versioning.ErrNotFound) { // the next backup creates it again
+			after.Status.Phase, after.Status.Message = velerov1.BackupRepositoryPhaseNotReady, err.Error()
+		}
 	}
 	return true, r.add(ctx, of, after, fresh)
 }

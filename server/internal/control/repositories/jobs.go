@@ -19,6 +19,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/spec/maintenance"
 	"github.com/cleat-dev/cleat/server/internal/spec/podspec"
 )
@@ -219,12 +220,15 @@ func (j *Jobs) Result(ctx context.Context, ended Attempt) (string, error) {
 				continue
 			}
 			said = end.Message
-			if end.Reason == "OOMKilled" {
+			if kubeapi.NeededMemory(end) {
 				said = ErrorPrefix + "the pod was killed for its memory; raise memoryLimit of podResources in the ConfigMap of " +
 					"--repo-maintenance-job-configmap"
 			}
 			if end.ExitCode != 0 {
 				why = fmt.Sprintf("the pod has ended with exit status %d (%s)", end.ExitCode, end.Reason)
+			}
+			if kubeapi.NotStarted(end) {
+				why = "the pod could not be started: " + end.Message
 			}
 		}
 		if pod.Status.Reason != "" {

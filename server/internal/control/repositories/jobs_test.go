@@ -126,6 +126,15 @@ func TestResultOfAJob(t *testing.T) {
 			"the pod was killed for its memory; raise memoryLimit of podResources in the ConfigMap of " +
 				"--repo-maintenance-job-configmap",
 		},
+		"it was killed for its memory as it started": {
+			failed, &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "init was OOM-killed"},
+			"the pod was killed for its memory; raise memoryLimit of podResources in the ConfigMap of " +
+				"--repo-maintenance-job-configmap",
+		},
+		"it cannot be started": {
+			failed, &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "no such file"},
+			"the pod could not be started: no such file",
+		},
 		"it crashes": {
 			failed, &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error", Message: "panic"},
 			"the pod has ended with exit status 2 (Error)",

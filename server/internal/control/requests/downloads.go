@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,13 +30,15 @@ const (
 )
 
 // Downloads answers DownloadRequests with signed URLs, with URLs of the server itself if an object store cannot sign,
-// or with the reason why there is none.
+// or with the reason why there is none; those are Failed.
 type Downloads struct {
 	*run.Cluster
 	Stores run.Stores
 	Keys   *signing.Keys
 	// Base is the URL at which users reach the download.Server of this server; nil if they cannot.
-	Base     *url.URL
+	Base *url.URL
+	// Local is its URL for users on this machine, who get the files of a directory from there; nil if there are none.
+	Local    *url.URL
 	Log      hclog.Logger
 	Now      func() time.Time
 	Patience time.Duration // zero takes the default
@@ -52,8 +55,9 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	end := request.CreationTimestamp.Add(urlLifetime)
-	answered := request.Status.Phase == velerov1.DownloadRequestPhaseProcessed && request.Status.Expiration != nil &&
-		isSealed(key, request, downloadAnswer(request)...)
+	phase := request.Status.Phase
+	answered := (phase == velerov1.DownloadRequestPhaseProcessed || phase == velerov1.DownloadRequestPhaseFailed) &&
+		request.Status.Expiration != nil && isSealed(key, request, downloadAnswer(request)...)
 	if answered {
 		end = request.Status.Expiration.Time
 	}
@@ -75,14 +79,31 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		r.Log.Warn("a download request is answered without a URL", "request", request.Name, "error", err)
 		address = download.Unavailable(err.Error())
 	}
-	before := request.DeepCopy()
-	request.Status = velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: address,
+	answer := velerov1.DownloadRequestStatus{Phase: velerov1.DownloadRequestPhaseProcessed, DownloadURL: address,
 		Expiration: until}
-	seal(key, request, downloadAnswer(request)...)
-	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
+	if reason, _, failed := download.Reason(address); failed {
+		answer.Phase, answer.Message = velerov1.DownloadRequestPhaseFailed, reason
+	}
+	err = r.answer(ctx, request, key, answer)
+	if apierrors.IsInvalid(err) && answer.Phase == velerov1.DownloadRequestPhaseFailed {
+		// The installed definition is that of Velero 1.18 or older, which has neither the phase nor the message.
+		answer.Phase, answer.Message = velerov1.DownloadRequestPhaseProcessed, ""
+		err = r.answer(ctx, request, key, answer)
+	}
+	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: urlLifetime}, nil
+}
+
+// answer writes the status of a request. Clients of Velero 1.18 and older wait for the URL, whatever the phase is.
+func (r *Downloads) answer(
+	ctx context.Context, request *velerov1.DownloadRequest, key *signing.Key, status velerov1.DownloadRequestStatus,
+) error {
+	answered := request.DeepCopy()
+	answered.Status = status
+	seal(key, answered, downloadAnswer(answered)...)
+	return r.Patch(ctx, answered, client.MergeFrom(request))
 }
 
 // address returns the URL of the target, or the reason why the object store of its backup has none. An error may be
@@ -92,6 +113,12 @@ func (r *Downloads) address(
 ) (string, error) {
 	target := request.Spec.Target
 	objects, err := openTarget(ctx, r, r.Stores, request.Namespace, target)
+	if errors.Is(err, errNothingStored) { // the cache may be late
+		objects, err = openTarget(ctx, r.Live, r.Stores, request.Namespace, target)
+	}
+	if errors.Is(err, errNothingStored) {
+		return download.NoFile(err.Error()), nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -103,19 +130,23 @@ func (r *Downloads) address(
 	if unsigned == nil && isWeb(signed) {
 		return signed, nil
 	}
-	if r.Base != nil {
+	base := r.Base
+	if base == nil && unsigned == nil {
+		base = r.Local
+	}
+	if base != nil {
 		r.Log.Debug("the server offers a file itself, because its object store cannot sign URLs", "request", request.Name,
 			"error", unsigned)
-		return download.Grant{Request: request.Name, UID: request.UID, File: file, Until: until}.Address(r.Base, key), nil
+		return download.Grant{Request: request.Name, UID: request.UID, File: file, Until: until}.Address(base, key), nil
 	}
 	if errors.Is(unsigned, versioning.ErrUnavailable) {
 		return "", unsigned
 	}
-	if unsigned == nil { // usable on the server's machine only, like the URL of a directory
-		return signed, nil
+	if unsigned == nil {
+		unsigned = errors.New("its URLs lead to files on the machine of the server")
 	}
 	if found, err := objects.Exists(ctx, file); err == nil && !found {
-		return download.NoFile(), nil
+		return download.NoFile(""), nil
 	}
 	return download.Unavailable(fmt.Sprintf("the object store cannot make a URL of the file: %v; the server cannot "+
 		"offer the file itself, "+

@@ -61,7 +61,8 @@ func newLibrary(t *testing.T, kind velerov1.DownloadTargetKind) *controllertest.
 			}},
 		}})
 	c.Add(t, &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "b"},
-		Spec: velerov1.BackupSpec{StorageLocation: "default"}})
+		Spec:   velerov1.BackupSpec{StorageLocation: "default"},
+		Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted}})
 	c.Add(t, &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DownloadRequestSpec{
 			Target: velerov1.DownloadTarget{Kind: kind, Name: "b"},
@@ -105,8 +106,10 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 		},
 		"refused":              {"BackupLog", refuse, base, own},
 		"a file of the server": {"BackupLog", func() (string, error) { return "file:///backups/b", nil }, base, own},
-		"a file of the server without address": {"BackupLog", func() (string, error) { return "file:///backups/b", nil },
-			nil, "file:///backups/b"},
+		"a file of the server in a cluster": {"BackupLog", func() (string, error) { return "file:///backups/b", nil }, nil,
+			"unavailable: the object store cannot make a URL of the file: its URLs lead to files on the machine of the " +
+				"server; the server cannot offer the file itself, because it has no address that users reach: give it one with " +
+				"--download-url"},
 		"refused, because the file is not there": {"BackupContents", refuse, nil,
 			"unavailable: the file does not exist in object storage"},
 	} {
@@ -118,7 +121,12 @@ func TestDownloadRequestIsAnsweredAtOnce(t *testing.T) {
 			address, err := answered(t, c, r)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(address, test.want), address)
-			if reason, _, unavailable := download.Reason(address); unavailable {
+			reason, _, unavailable := download.Reason(address)
+			var request velerov1.DownloadRequest
+			require.NoError(t, c.Get(t.Context(), c.Request("d").NamespacedName, &request))
+			require.Equal(t, unavailable, request.Status.Phase == velerov1.DownloadRequestPhaseFailed)
+			require.Equal(t, unavailable, request.Status.Message != "")
+			if unavailable {
 				// Velero's client sends this request to any URL, and shows the error.
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 				require.NoError(t, err)
@@ -205,4 +213,40 @@ func TestServerOffersFileWithToken(t *testing.T) {
 	offset.Store(int64(urlLifetime + time.Second))
 	status, _ = get(address)
 	require.Equal(t, http.StatusForbidden, status, "the link has expired")
+}
+
+// TestFilesOfThisMachineAreOfferedToItsUsers gives a client, which opens no file, a link to the file of a directory.
+func TestFilesOfThisMachineAreOfferedToItsUsers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		sign func() (string, error)
+		want string
+	}{
+		{func() (string, error) { return "file:///backups/b", nil }, "http://127.0.0.1:1/downloads/d?token="},
+		{func() (string, error) { return "", errors.New("a tape has no URLs") },
+			"unavailable: the object store cannot make a URL of the file: "},
+	} {
+		c := newLibrary(t, "BackupLog")
+		r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Stores: shelf{sign: test.sign},
+			Local: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Log: hclog.NewNullLogger(), Now: time.Now}
+		address, err := answered(t, c, r)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(address, test.want), address)
+	}
+}
+
+func TestNothingIsSignedForWhatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	c := newLibrary(t, "BackupLog")
+	var b velerov1.Backup
+	require.NoError(t, c.Get(t.Context(), c.Request("b").NamespacedName, &b))
+	b.Status.Phase = velerov1.BackupPhaseQueued
+	require.NoError(t, c.Update(t.Context(), &b))
+	r := &Downloads{Cluster: c.Cluster, Keys: testKeys(), Log: hclog.NewNullLogger(), Now: time.Now,
+		Stores: shelf{sign: func() (string, error) { return "https://s3.example.com/b", nil }}}
+	address, err := answered(t, c, r)
+	require.NoError(t, err)
+	reason, missing, unavailable := download.Reason(address)
+	require.True(t, unavailable && missing, address)
+	require.Contains(t, reason, "backup b is Queued")
 }

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -25,7 +26,11 @@ func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, fil
 	}
 }
 
-// openTarget opens the location of the backup that a target belongs to.
+// errNothingStored is returned for a file of a backup or restore that has not stored anything and may never do so.
+var errNothingStored = errors.New("nothing is stored")
+
+// openTarget opens the location of the backup that a target belongs to. The error wraps errNothingStored if the backup
+// or restore was not begun.
 func openTarget(
 	ctx context.Context, from client.Reader, stores run.Stores, namespace string, target velerov1.DownloadTarget,
 ) (*store.Store, error) {
@@ -44,11 +49,18 @@ func openTarget(
 		if err := get("restore", name, &restore); err != nil {
 			return nil, err
 		}
+		if phase := run.RestorePhase(&restore); !velerov1.IsDryRun(&restore) &&
+			(phase == velerov1.RestorePhaseNew || phase == velerov1.RestorePhaseFailedValidation) {
+			return nil, fmt.Errorf("restore %s is %s: %w", name, phase, errNothingStored)
+		}
 		name = restore.Spec.BackupName
 	}
 	var backup velerov1.Backup
 	if err := get("backup", name, &backup); err != nil {
 		return nil, err
+	}
+	if !target.Kind.OfRestore() && run.NeverStored(&backup) && !velerov1.IsDryRun(&backup) {
+		return nil, fmt.Errorf("backup %s is %s: %w", name, run.BackupPhase(&backup), errNothingStored)
 	}
 	var location velerov1.BackupStorageLocation
 	if err := get("backup storage location", backup.Spec.StorageLocation, &location); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +17,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
-	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -49,34 +49,39 @@ type Controller struct {
 	References           *reference.Table // by which the objects of a backup without a manifest need others
 	Hooks                *hook.Restores   // nil for dry runs
 	ItemOperationTimeout time.Duration
-	// Trusted returns the keys of which one must have signed a backup; nil if a signature is not required.
-	Trusted     func(ctx context.Context) trust.Ring
-	AllVersions bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
-	LogOptions  run.LogOptions
-	Logs        *run.Logs // nil for dry runs
+	DefaultModifiers     string // ConfigMap with the resource modifiers of restores that name none; empty for none
+	Trust                Trust
+	AllVersions          bool   // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
+	Slots                *Slots // those of the restores at work; nil for dry runs
+	LogOptions           run.LogOptions
+	Logs                 *run.Logs // nil for dry runs
 	// for unpacked archives; empty means the system's directory of temporary files
 	SpoolDir string
-	// Enclose makes the rules of a rehearsal with these namespaces. Unless it is nil, the controller runs the restores of
-	// rehearsals, and no others.
-	Enclose func(namespaces []string) enclosure.Rules
+	// Enclose makes the rules of a rehearsal. Unless it is nil, the controller runs the restores of rehearsals, and no
+	// others.
+	Enclose func(restore *velerov1.Restore) enclosure.Rules
+	// MadeFor reports whether the server has made a namespace for the rehearsal of a Restore; nil without Enclose.
+	MadeFor func(ctx context.Context, restore types.UID, namespace *corev1.Namespace) (bool, error)
 	Events  events.EventRecorder // nil for none
 	Metrics *metrics.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }
 
-// Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number
-// of workers limits the number of concurrent restores. An InProgress restore does not run in this process: its run
-// would occupy the request.
+// Reconcile runs a new restore, or one that another process has left, once it has a slot, and returns when the run has
+// ended. An InProgress restore does not run in this process: its run would occupy the request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
-	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if starts, err := r.starts(ctx, req, restore); !starts {
+		return ctrl.Result{}, err
 	}
-	phase := run.RestorePhase(restore)
-	starts := phase == velerov1.RestorePhaseNew || phase == velerov1.RestorePhaseInProgress
-	if !starts || !r.runs(restore) || restore.DeletionTimestamp != nil || ctx.Err() != nil {
-		return ctrl.Result{}, nil
+	slot, err := r.Slots.take(ctx)
+	if err != nil {
+		return ctrl.Result{}, nil // the server ends
+	}
+	defer slot.Leave()
+	if starts, err := r.starts(ctx, req, restore); !starts { // it may have waited
+		return ctrl.Result{}, err
 	}
 	log := r.Log.With("restore", req.String())
 
@@ -103,16 +108,25 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.RestoreRan(restore)
 		return ctrl.Result{}, nil
 	}
-	if attempt := run.ClaimOf(restore).Attempt; attempt > 1 {
-		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the restore goes on",
-			attempt, r.Runs.Attempts)
+	if attempt := r.Runs.DescribeAttempt(restore); attempt != "" {
+		text := attempt + ": the server of the last one was stopped or killed; the restore goes on"
 		log.Warn(text)
 		if r.Events != nil {
 			r.Events.Eventf(restore, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
 		}
 	}
 	r.Metrics.RestoreStarted(restore)
-	return ctrl.Result{}, r.work(active, restore, src, log)
+	return ctrl.Result{}, r.work(active, restore, slot, src, log)
+}
+
+// starts reads a restore, and reports whether this controller starts its run.
+func (r *Controller) starts(ctx context.Context, req ctrl.Request, restore *velerov1.Restore) (bool, error) {
+	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	phase := run.RestorePhase(restore)
+	return (phase == velerov1.RestorePhaseNew || phase == velerov1.RestorePhaseInProgress) && r.runs(restore) &&
+		restore.DeletionTimestamp == nil && ctx.Err() == nil, nil
 }
 
 // runs reports whether a restore is one of this controller. That of a rehearsal begins when its namespaces are there.
@@ -176,7 +190,9 @@ func (r *Controller) takeUp(ctx context.Context, active *run.Run, restore *veler
 }
 
 // work runs an InProgress restore and writes the phase that follows, unless the run is left to another server.
-func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) error {
+func (r *Controller) work(
+	active *run.Run, restore *velerov1.Restore, slot restore.Slot, src source, server hclog.Logger,
+) error {
 	log, err := r.LogOptions.Open("restore", restore, r.Log, r.Now)
 	if err != nil {
 		return r.finish(active, restore, run.FailedRestore(err, r.Now()), server)
@@ -187,7 +203,7 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 		}
 	}()
 	r.Logs.Begin(restore.UID, log.Logger())
-	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
+	work := work{Controller: r, run: active, slot: slot, object: restore, source: src, log: log, server: server}
 	end := work.do()
 	if end == nil {
 		work.operations.Forget()

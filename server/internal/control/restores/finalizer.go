@@ -14,7 +14,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
-	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/metrics"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
@@ -45,8 +44,7 @@ type Finalizer struct {
 	Now         func() time.Time
 
 	waits finalWaits
-	// Trusted returns the keys of which one must have signed a backup; nil if a signature is not required.
-	Trusted func(ctx context.Context) trust.Ring
+	Trust Trust
 }
 
 // hooksPause is the time until the next look at the hooks and volumes of a restore that waits for nothing else.
@@ -58,14 +56,18 @@ const stillRunning = time.Second
 // Reconcile finalizes one restore or cleans up after it.
 func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
-	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
+	err := r.Get(ctx, req.NamespacedName, restore)
+	if err == nil && isUnfinished(restore) { // the cache may not have the end yet, and hooks must not be resumed after it
+		restore = new(velerov1.Restore)
+		err = r.Live.Get(ctx, req.NamespacedName, restore)
+	}
+	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	log := r.Log.With("restore", req.String())
 	if restore.DeletionTimestamp != nil {
 		return r.remove(ctx, restore, log)
 	}
-	var err error
 	var again ctrl.Result
 	switch run.RestorePhase(restore) {
 	case velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed:
@@ -82,6 +84,17 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return again, err
 }
 
+// isUnfinished reports whether the run of a restore has ended, but not the restore.
+func isUnfinished(restore *velerov1.Restore) bool {
+	switch run.RestorePhase(restore) {
+	case velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed,
+		velerov1.RestorePhaseFinalizing, velerov1.RestorePhaseFinalizingPartiallyFailed:
+		return true
+	default:
+		return false
+	}
+}
+
 // finalize waits for the volumes and the hooks of the restore, and then writes the final phase.
 func (r *Finalizer) finalize(
 	ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger,
@@ -91,7 +104,7 @@ func (r *Finalizer) finalize(
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ended, unbound, err := r.settleVolumes(ctx, restore, log)
+	ended, settled, err := r.settleVolumes(ctx, restore, log)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("wait for the restored volumes: %w", err)
 	}
@@ -99,7 +112,7 @@ func (r *Finalizer) finalize(
 		return r.wait(ctx, restore, hooks, log)
 	}
 	var refused error // why the last files are not stored
-	if err := r.storeErrors(ctx, restore, unbound, log); err != nil {
+	if err := r.storeResults(ctx, restore, settled, log); err != nil {
 		refused = fmt.Errorf("store what became of the restored volumes: %w", err)
 		if err := r.endAnyway(ctx, restore, refused); err != nil {
 			return ctrl.Result{}, err
@@ -126,10 +139,11 @@ func (r *Finalizer) finalize(
 	}
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
-		if failed := outcome.Errors.Count() + unbound.Count(); failed > 0 {
+		if failed := outcome.Errors.Count() + settled.Errors.Count(); failed > 0 {
 			restore.Status.Phase = velerov1.RestorePhasePartiallyFailed
 			restore.Status.Errors += failed
 		}
+		restore.Status.Warnings += settled.Warnings.Count()
 		if refused != nil {
 			restore.Status.Phase, restore.Status.FailureReason = velerov1.RestorePhasePartiallyFailed, refused.Error()
 		}
@@ -150,13 +164,13 @@ func (r *Finalizer) finalize(
 }
 
 // settleVolumes waits for the volumes of the restore. It can be repeated until it reports that it has ended, with the
-// errors.
+// errors and warnings.
 func (r *Finalizer) settleVolumes(
 	ctx context.Context, restore *velerov1.Restore, log hclog.Logger,
-) (ended bool, failed results.Result, err error) {
+) (ended bool, found results.Results, err error) {
 	final := r.waits.of(restore.UID, log, r.Now())
 	if final.settled {
-		return true, final.failed, nil
+		return true, final.volumes, nil
 	}
 	state, err := r.Volumes.SettleRestored(ctx, volumes.RestoreEnd{
 		Restore: restore, Patience: r.ResourceTimeout,
@@ -164,18 +178,18 @@ func (r *Finalizer) settleVolumes(
 		Open:    func(ctx context.Context) (*store.Store, error) { return r.trusted(ctx, restore, log) },
 	}, log)
 	if err != nil {
-		return false, failed, err
+		return false, found, err
 	}
 	final.forClaims(state.Awaited)
-	final.settled, final.failed = state.Ended, state.Failed
-	return state.Ended, state.Failed, nil
+	final.settled, final.volumes = state.Ended, results.Results{Errors: state.Failed, Warnings: state.Lost}
+	return state.Ended, final.volumes, nil
 }
 
-// trusted returns the location for the files of the backup of a restore. If a signature is required, it reads only
-// files that the signature covers; it is nil if the backup was changed in the meantime.
+// trusted returns the location for the files of the backup of a restore; see Trust. It is nil if the backup was changed
+// in the meantime.
 func (r *Finalizer) trusted(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (*store.Store, error) {
 	objects, err := r.files(ctx, restore, log)
-	if err != nil || objects == nil || r.Trusted == nil {
+	if err != nil || objects == nil || !r.Trust.demands(restore) {
 		return objects, err
 	}
 	backup := new(velerov1.Backup)
@@ -183,29 +197,27 @@ func (r *Finalizer) trusted(ctx context.Context, restore *velerov1.Restore, log 
 	if client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	signed, err := r.Trusted(ctx).Require(ctx, objects, restore.Spec.BackupName, store.TallyOf(backup))
-	if errors.Is(err, trust.ErrNotTrusted) {
+	backup.Name = restore.Spec.BackupName // if it was deleted
+	guarded, isRefused, err := r.Trust.guarded(ctx, restore, objects, backup, r.LogOptions.Dir)
+	if isRefused {
 		log.Warn("the restored volumes do not get what only the backup knows of them", "error", err)
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return objects.Guarded(restore.Spec.BackupName, signed.Sums(), r.LogOptions.Dir), nil
+	return guarded, err
 }
 
-// storeErrors adds errors to the stored results. It can be repeated.
-func (r *Finalizer) storeErrors(
-	ctx context.Context, restore *velerov1.Restore, failed results.Result, log hclog.Logger,
+// storeResults adds errors and warnings to the stored results. It can be repeated.
+func (r *Finalizer) storeResults(
+	ctx context.Context, restore *velerov1.Restore, more results.Results, log hclog.Logger,
 ) error {
-	if failed.Count() == 0 {
+	if more.Errors.Count()+more.Warnings.Count() == 0 {
 		return nil
 	}
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil {
 		return err
 	}
-	return addErrors(ctx, objects, restore.Name, failed, log)
+	return addResults(ctx, objects, restore.Name, more, log)
 }
 
 // storeLate adds what was logged since the log was stored.
@@ -301,5 +313,5 @@ func (r *Finalizer) files(ctx context.Context, restore *velerov1.Restore, log hc
 	if problem := run.LocationProblem(location); problem != "" {
 		return nil, errors.New(problem)
 	}
-	return r.Stores.Open(ctx, location)
+	return r.PatientAtEnd(r.Stores, restore, r.StoreOutage, log, r.Now).Open(ctx, location)
 }

@@ -76,7 +76,8 @@ func (r *Finalizer) storeHooks(
 		return err
 	}
 	if outcome.Errors.Count() > 0 {
-		if err := addErrors(ctx, objects, restore.Name, outcome.Errors, log); err != nil {
+		more := results.Results{Errors: outcome.Errors}
+		if err := addResults(ctx, objects, restore.Name, more, log); err != nil {
 			return err
 		}
 	}
@@ -86,15 +87,18 @@ func (r *Finalizer) storeHooks(
 	return hooks.CloseLog() // so that it is added once
 }
 
-// addErrors adds errors to the stored results of a restore, unless they have them.
-func addErrors(ctx context.Context, objects *store.Store, name string, errs results.Result, log hclog.Logger) error {
+// addResults adds errors and warnings to the stored results of a restore, unless they have them.
+func addResults(
+	ctx context.Context, objects *store.Store, name string, more results.Results, log hclog.Logger,
+) error {
 	found, err := store.DecodeJSON[results.Results](ctx, objects, velerov1.DownloadTargetKindRestoreResults, name)
 	if errors.Is(err, store.ErrDamaged) {
 		log.Error("the results of the restore are damaged, and replaced by the errors of its end", "error", err)
 	} else if err != nil {
 		return err
 	}
-	found.Errors.MergeNew(errs)
+	found.Errors.MergeNew(more.Errors)
+	found.Warnings.MergeNew(more.Warnings)
 	return store.PutJSON(ctx, objects.PutRestoreResults, name, found)
 }
 

@@ -1,6 +1,7 @@
 package restores
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -77,4 +78,39 @@ func TestReferencesOfARestoreAreReadBeforeTheStart(t *testing.T) {
 			require.Contains(t, object.Status.ValidationErrors[0], tt.want)
 		})
 	}
+}
+
+func TestDefaultModifiersOfARestore(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	rules := func(kind string) map[string]string {
+		return map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: {groupResource: " + kind +
+			"}, mergePatches: [{patchData: '{a: b}'}]}]"}
+	}
+	c.Add(t, controllertest.NewLocation("default"),
+		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
+		}),
+		controllertest.NewConfigMap("for-all", rules("pods")), controllertest.NewConfigMap("own", rules("secrets")))
+	prepared := func(byDefault string, spec velerov1.RestoreSpec) (*velerov1.Restore, source) {
+		t.Helper()
+		spec.BackupName = "b"
+		object := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"}, Spec: spec}
+		r := &Controller{Cluster: c.Cluster, DefaultModifiers: byDefault, ItemOperationTimeout: time.Hour,
+			Log: hclog.NewNullLogger()}
+		src, err := r.prepare(t.Context(), object)
+		require.NoError(t, err)
+		return object, src
+	}
+	own := velerov1.RestoreSpec{ResourceModifier: &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "own"}}
+	_, ofServer := prepared("for-all", velerov1.RestoreSpec{})
+	require.Contains(t, fmt.Sprintf("%+v", ofServer.modifiers), "resource:pods")
+	_, both := prepared("for-all", own)
+	require.Contains(t, fmt.Sprintf("%+v", both.modifiers), "resource:secrets", "those of the spec count")
+	object, without := prepared("for-all", velerov1.RestoreSpec{SkipDefaultResourceModifier: new(true)})
+	require.Empty(t, object.Status.ValidationErrors)
+	require.Nil(t, without.modifiers)
+	object, _ = prepared("lost", velerov1.RestoreSpec{})
+	require.Equal(t, []string{"flag --default-resource-modifier-configmap of the server: config map " + c.Namespace +
+		"/lost does not exist; create it, or name another"}, object.Status.ValidationErrors)
 }

@@ -3,7 +3,6 @@ package restores
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/hashicorp/go-hclog"
@@ -37,9 +36,11 @@ type work struct {
 	log    *runlog.Log
 	server hclog.Logger
 	dryRun func(*pluginhost.Session) *restore.DryRun // nil for a real restore
+	slot   restore.Slot                              // nil in a dry run
 
 	account *restore.Account
 	items   *outcome.Spool // of the account; nil in a dry run
+	tally   store.Tally    // of the stored items; nil until they are stored
 
 	operations *operation.Group // nil until the engine runs, and in a dry run
 }
@@ -100,6 +101,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		counts := w.operations.Counts()
 		return func(r *velerov1.Restore) {
 			countRestore(r, result)
+			metav1.SetMetaDataAnnotation(&r.ObjectMeta, velerov1.ItemsAnnotation, w.tally.String())
 			run.CountOperationsOfRestore(r, counts)
 			r.Status.HookStatus = &hooks.Status
 			run.FailedRestore(reason, w.Now())(r)
@@ -116,7 +118,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		hooks.Close()
 		attempted = hooks.Status().HooksAttempted
 	}
-	return endOfRun(result, attempted)
+	return endOfRun(result, w.tally, attempted)
 }
 
 // follow writes the progress of the run, and what it waits for.
@@ -157,6 +159,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	session := w.Plugins.Session(string(w.object.UID), w.log.Logger())
 	defer session.Close()
 	absent := session.WarnOfAbsent(kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name)
+	unknown := w.UnknownFields(w.run.Ctx, w.object, w.log.Logger())
 	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
 	request := restore.Request{
 		Restore:   w.object.DeepCopy(),
@@ -168,6 +171,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		Volumes:   stored,
 		Snapshots: restore.Snapshots{Open: w.Volumes.Open, Records: w.Volumes.Records},
 		Account:   w.account,
+		Slot:      w.slot,
 		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
 		Journal:   journal,
@@ -175,7 +179,7 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 		Progress:  progress.Set,
 	}
 	if w.Enclose != nil {
-		request.Enclose = w.Enclose(slices.Sorted(maps.Values(w.object.Spec.NamespaceMapping))).Decide
+		request.Enclose = w.Enclose(w.object).Decide
 	}
 	if w.dryRun != nil {
 		request.DryRun = w.dryRun(session)
@@ -192,7 +196,8 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	}
 	result, err := w.Engine(ctx, request)
 	if result != nil {
-		result.Results.Warnings.Merge(results.Result{Velero: absent})
+		result.Gaps = append(result.Gaps, unknown...)
+		result.Results.Warnings.Merge(results.Result{Velero: slices.Concat(absent, unknown)})
 		if damage != "" {
 			result.Results.Warnings.AddVelero(damage)
 		}
@@ -200,18 +205,10 @@ func (w *work) apply(objects *store.Store, progress *run.Progress[velerov1.Resto
 	return result, errors.Join(err, journal.Flush(w.run.Final))
 }
 
-// guarded returns the location for the files of the backup. If a signature is required, it reads only files that the
-// signature covers, as they were when the backup was made.
+// guarded returns the location for the files of the backup; see Trust.
 func (w *work) guarded(objects *store.Store) (*store.Store, error) {
-	if w.Trusted == nil {
-		return objects, nil
-	}
-	backup := w.source.backup
-	signed, err := w.Trusted(w.run.Ctx).Require(w.run.Ctx, objects, backup.Name, store.TallyOf(backup))
-	if err != nil {
-		return nil, err
-	}
-	return objects.Guarded(backup.Name, signed.Sums(), w.SpoolDir), nil
+	guarded, _, err := w.Trust.guarded(w.run.Ctx, w.object, objects, w.source.backup, w.SpoolDir)
+	return guarded, err
 }
 
 // recordScope records what the restore may write, so that backups which have nothing of it in common need not wait.
@@ -279,7 +276,7 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 	name := w.object.Name
 	if items, _, err := w.items.Finish(nil); err != nil {
 		failed("items", err)
-	} else if err := objects.PutRestoreItems(w.run.Final, name, items); err != nil {
+	} else if w.tally, err = objects.PutRestoreItems(w.run.Final, name, items); err != nil {
 		failed("items", err)
 	}
 	operations := operation.NewFile(run.OwnerOfRestore(w.object), result.Operations)
@@ -314,9 +311,10 @@ func (w *work) putLog(objects *store.Store) error {
 
 // endOfRun returns the change of status after a successful run. A restore with operations waits for their ends, and
 // then for its hooks.
-func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
+func endOfRun(result *restore.Result, items store.Tally, hooks int) func(*velerov1.Restore) {
 	return func(r *velerov1.Restore) {
 		countRestore(r, result)
+		metav1.SetMetaDataAnnotation(&r.ObjectMeta, velerov1.ItemsAnnotation, items.String())
 		r.Status.HookStatus = &velerov1.HookStatus{HooksAttempted: hooks}
 		run.CountOperationsOfRestore(r, operation.Count(result.Operations))
 		metav1.SetMetaDataAnnotation(&r.ObjectMeta, velerov1.OperationsAnnotation, operation.Digest(result.Operations))

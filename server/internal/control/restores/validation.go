@@ -6,16 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	names "k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/internal/bucket/store"
-	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/control/validation"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
@@ -49,8 +49,8 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 		return source{}, err
 	}
 	var modifierProblems []string
-	src.modifiers, modifierProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace,
-		"spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
+	namespace, field, ref := r.modifiersOf(object)
+	src.modifiers, modifierProblems, err = validation.ReadConfigMap(ctx, r.Cluster, namespace, field, ref, modifiers.Parse)
 	if err != nil {
 		return source{}, err
 	}
@@ -81,15 +81,33 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 	return src, nil
 }
 
+// modifiersOf returns the reference to the resource modifiers of a restore, nil for none, and the field that has it:
+// those of the spec, or else those of the server.
+func (r *Controller) modifiersOf(
+	object *velerov1.Restore,
+) (namespace, field string, ref *velerov1.TypedLocalObjectReference) {
+	spec := &object.Spec
+	skip := spec.SkipDefaultResourceModifier != nil && *spec.SkipDefaultResourceModifier
+	if spec.ResourceModifier != nil || skip || r.DefaultModifiers == "" {
+		return object.Namespace, "spec.resourceModifier", spec.ResourceModifier
+	}
+	return r.Namespace, "flag --default-resource-modifier-configmap of the server",
+		&velerov1.TypedLocalObjectReference{Kind: configmap.Kind, Name: r.DefaultModifiers}
+}
+
 // checkEnclosure returns the namespaces of a rehearsal that were not made for it.
 func (r *Controller) checkEnclosure(ctx context.Context, object *velerov1.Restore) (problems []string, err error) {
 	for _, name := range object.Spec.NamespaceMapping {
 		var live corev1.Namespace
 		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &live)
+		made := false
+		if err == nil {
+			made, err = r.MadeFor(ctx, object.UID, &live)
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get namespace %s of the rehearsal: %w", name, err)
 		}
-		if err != nil || live.Labels[velerov1.RehearsalLabel] != string(object.UID) {
+		if !made {
 			problems = append(problems, fmt.Sprintf("namespace %s was not made for this rehearsal", name))
 		}
 	}
@@ -164,7 +182,7 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	if problem := run.LocationProblem(location); problem != "" {
 		return source{location: location}, []string{"the backup cannot be read: " + problem}, nil
 	}
-	if problem, err := r.untrusted(ctx, backup, location); problem != "" || err != nil {
+	if problem, err := r.untrusted(ctx, restore, backup, location); problem != "" || err != nil {
 		return source{location: location}, []string{problem}, err
 	}
 	spec.ScheduleName = cmp.Or(spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
@@ -177,18 +195,19 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	return source{backup: backup, location: location}, nil, nil
 }
 
-// untrusted returns why a backup must not be restored because of its signature, and "" if it may be.
+// untrusted returns why a backup must not be restored because of who has made it, and "" if it may be; see Trust.
 func (r *Controller) untrusted(
-	ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation,
+	ctx context.Context, restore *velerov1.Restore, backup *velerov1.Backup, location *velerov1.BackupStorageLocation,
 ) (string, error) {
-	if r.Trusted == nil {
+	if !r.Trust.demands(restore) {
 		return "", nil
 	}
 	objects, err := r.Stores.Open(ctx, location)
-	if err == nil {
-		_, err = r.Trusted(ctx).Require(ctx, objects, backup.Name, store.TallyOf(backup))
+	if err != nil {
+		return "", err
 	}
-	if errors.Is(err, trust.ErrNotTrusted) {
+	_, isRefused, err := r.Trust.guarded(ctx, restore, objects, backup, r.SpoolDir)
+	if isRefused {
 		return err.Error(), nil
 	}
 	return "", err
@@ -261,6 +280,15 @@ func CheckSpec(spec *velerov1.RestoreSpec) []string {
 	if status := spec.RestoreStatus; status != nil {
 		problems = append(problems, validation.Prefixed("Invalid included/excluded resource lists of restoreStatus: ",
 			validation.CheckLists(status.IncludedResources, status.ExcludedResources))...)
+	}
+	for _, from := range slices.Sorted(maps.Keys(spec.NamespaceMapping)) {
+		to := spec.NamespaceMapping[from]
+		for _, name := range []string{from, to} {
+			if len(names.IsDNS1123Label(name)) > 0 {
+				problems = append(problems, fmt.Sprintf("Invalid namespaceMapping: %s to %s: %q is not the name of a namespace",
+					from, to, name))
+			}
+		}
 	}
 	switch spec.ExistingResourcePolicy {
 	case "", velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate:

@@ -33,8 +33,8 @@ type finalWait struct {
 	claims map[types.NamespacedName]*waits.Wait // that are not bound
 	shown  time.Time                            // when the annotation was written last
 
-	settled bool           // it does not wait for volumes any more
-	failed  results.Result // what became of the volumes, once it is settled
+	settled bool            // it does not wait for volumes any more
+	volumes results.Results // what became of the volumes, once it is settled
 }
 
 // of returns what a restore waits for. It begins to wait with the first call.

@@ -78,9 +78,9 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 	})
 }
 
-// DropCreatedStatus removes the status and the claim that the creator of a backup or restore has written, if no server
-// has worked on it. It is called before each change, so the first change counts, too. An object that was created after
-// the end of its run, to represent the contents of a bucket, keeps both.
+// DropCreatedStatus removes the status, the claim, and the results of verifications and rehearsals that the creator of a
+// backup or restore has written, if no server has worked on it. It is called before each change, so the first change
+// counts, too. An object that was created after the end of its run, to represent the contents of a bucket, keeps them.
 func DropCreatedStatus(object client.Object) {
 	if !velerov1.IsAsCreated(object) {
 		return
@@ -91,6 +91,8 @@ func DropCreatedStatus(object client.Object) {
 		if dryRun || BackupPhase(o) == velerov1.BackupPhaseNew {
 			o.Status = velerov1.BackupStatus{}
 			dropClaim(o)
+			delete(o.Annotations, velerov1.VerificationAnnotation)
+			delete(o.Annotations, velerov1.RehearsalsAnnotation)
 		}
 	case *velerov1.Restore:
 		if dryRun || RestorePhase(o) == velerov1.RestorePhaseNew {
@@ -164,14 +166,33 @@ func patch[T any, P resource[T]](
 // compare decides how to go on if the write has found the state after instead of before.
 func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, bool, error) {
 	claim := ClaimOf(P(after))
+	recognised := equality.Semantic.DeepEqual(m.state(after), m.state(wanted)) &&
+		hasNotes(P(before).GetAnnotations(), P(wanted).GetAnnotations(), P(after).GetAnnotations())
 	switch {
 	case P(after).GetUID() != P(before).GetUID():
 		return nil, false, ErrNotFound
-	case claim == ClaimOf(P(wanted)) && equality.Semantic.DeepEqual(m.state(after), m.state(wanted)):
+	case recognised:
 		return after, true, nil // it was written, but the reply was lost
 	case claim == ClaimOf(P(before)) && m.phase(after) == m.phase(before):
 		return after, false, nil
 	default:
 		return nil, false, ErrPhaseChanged
 	}
+}
+
+// hasNotes reports whether the annotations after a write have all changes from before to wanted, the claim and the sums
+// of files among them. What a run waits for is written by others too.
+func hasNotes(before, wanted, after map[string]string) bool {
+	for _, notes := range []map[string]string{before, wanted} {
+		for key := range notes {
+			old, was := before[key]
+			want, is := wanted[key]
+			found, there := after[key]
+			changes := old != want || was != is
+			if changes && (found != want || there != is) && key != velerov1.WaitsAnnotation {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -117,6 +117,44 @@ func TestAdvanceKeepsConcurrentEdits(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseInProgress, b.Status.Phase)
 }
 
+// A change of an annotation is not taken for written because the status of the newest state is as wanted.
+func TestAdvanceWritesAnnotationsBesideConcurrentEdits(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseFinalizing))
+	c.Add(t, b)
+	edited := b.DeepCopy()
+	edited.Labels = map[string]string{"edited": "yes"}
+	require.NoError(t, c.Update(t.Context(), edited))
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+		b.Annotations = map[string]string{"noted": "yes"}
+		return nil
+	}))
+	there := c.Backup(t, "b")
+	require.Equal(t, "yes", there.Annotations["noted"])
+	require.Equal(t, "yes", there.Labels["edited"])
+}
+
+// The same state with other annotations is that of another write. Who has lost the reply recognises its own.
+func TestAdvanceRecognisesItsAnnotations(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseFinalizing))
+	c.Add(t, b)
+	end := func(sums string) func(b *velerov1.Backup) error {
+		return func(b *velerov1.Backup) error {
+			b.Status.Phase = velerov1.BackupPhaseCompleted
+			b.Annotations = map[string]string{velerov1.FilesAnnotation: sums}
+			return nil
+		}
+	}
+	stale := b.DeepCopy()
+	require.NoError(t, c.AdvanceBackup(t.Context(), b.DeepCopy(), end("first")))
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), stale, end("second")), run.ErrPhaseChanged)
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, end("first")))
+	require.Equal(t, "first", c.Backup(t, "b").Annotations[velerov1.FilesAnnotation])
+}
+
 func TestAdvanceOverwritesNoOtherPhaseOrObject(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)

@@ -1,10 +1,12 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 )
 
 // backupTransition is one transition of the state machine of backups.
@@ -43,6 +45,8 @@ func backupTransitions() []backupTransition {
 		{ready, failed, BackupController},
 		{newPhase, failed, BackupController}, // cancelled before its turn
 		{queued, failed, BackupController},
+		{newPhase, invalid, BackupController}, // refused before its turn, so that it holds up no others
+		{queued, invalid, BackupController},
 
 		// The run. If another process takes it up, it replaces the claim and keeps the phase.
 		{inProgress, inProgress, BackupController},
@@ -117,10 +121,13 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 }
 
 // EndUnstored ends a backup whose last files cannot be stored, for a reason. It is PartiallyFailed, because it can be
-// restored from the other files; or Failed if its files are staged: nobody finds them, and they stay until the backup is
-// deleted.
+// restored from the other files. It is Failed if the object store has lost its archive, or if its files are staged:
+// nobody finds them, and they stay until the backup is deleted.
 func EndUnstored(b *velerov1.Backup, reason error) {
 	b.Status.Phase, b.Status.FailureReason = velerov1.BackupPhasePartiallyFailed, reason.Error()
+	if errors.Is(reason, store.ErrLost) {
+		b.Status.Phase = velerov1.BackupPhaseFailed
+	}
 	if b.Annotations[velerov1.StagedAnnotation] != "" {
 		b.Status.Phase = velerov1.BackupPhaseFailed
 		b.Status.FailureReason += "; the files of the backup were not published, so that it cannot be restored"

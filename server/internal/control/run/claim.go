@@ -15,24 +15,36 @@ import (
 // value that only one process can have written. When the value changes, another process has taken up the run.
 const ClaimAnnotation = "cleat.dev/claim"
 
+// TimesAnnotation has the times of the attempts of a backup or restore: when the last one has begun; then how many of
+// the attempts do not count, because their servers ended soon after their start; and when the first of the last ones in a
+// row has begun.
+const TimesAnnotation = "cleat.dev/attempt-times"
+
 // Claim identifies the process that runs a backup or restore, and its attempt.
 type Claim struct {
 	By      string // different for every attempt; empty if another kind of server has started the run
 	Attempt int    // from 1
+	Times   string // value of TimesAnnotation; empty if another kind of server has started the run
 }
 
 // ClaimOf returns the claim in the annotations of an object.
 func ClaimOf(object client.Object) Claim {
-	return Claim{By: object.GetAnnotations()[ClaimAnnotation], Attempt: velerov1.AttemptOf(object)}
+	annotations := object.GetAnnotations()
+	return Claim{
+		By: annotations[ClaimAnnotation], Attempt: velerov1.AttemptOf(object), Times: annotations[TimesAnnotation],
+	}
 }
 
 // Set writes the claim to the annotations of an object.
 func (c Claim) Set(object client.Object) {
 	annotations := maps.Clone(object.GetAnnotations())
 	if annotations == nil {
-		annotations = make(map[string]string, 2)
+		annotations = make(map[string]string, 3)
 	}
 	annotations[ClaimAnnotation], annotations[velerov1.AttemptAnnotation] = c.By, strconv.Itoa(c.Attempt)
+	if annotations[TimesAnnotation] = c.Times; c.Times == "" {
+		delete(annotations, TimesAnnotation)
+	}
 	object.SetAnnotations(annotations)
 }
 
@@ -41,6 +53,7 @@ func dropClaim(object client.Object) {
 	annotations := maps.Clone(object.GetAnnotations())
 	delete(annotations, ClaimAnnotation)
 	delete(annotations, velerov1.AttemptAnnotation)
+	delete(annotations, TimesAnnotation)
 	object.SetAnnotations(annotations)
 }
 

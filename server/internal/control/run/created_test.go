@@ -31,7 +31,8 @@ func TestDropCreatedStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			meta := metav1.ObjectMeta{Name: "o", Generation: test.generation, Annotations: map[string]string{"kept": "yes",
-				run.ClaimAnnotation: "x", velerov1.AttemptAnnotation: "3"}}
+				run.ClaimAnnotation: "x", velerov1.AttemptAnnotation: "3", velerov1.RehearsalsAnnotation: "x",
+				velerov1.VerificationAnnotation: "x"}}
 			if test.dryRun {
 				meta.Annotations[velerov1.DryRunAnnotation] = velerov1.DryRunRequested
 			}
@@ -49,6 +50,8 @@ func TestDropCreatedStatus(t *testing.T) {
 			require.Equal(t, errors, r.Status.Errors)
 			require.Equal(t, claim, run.ClaimOf(b))
 			require.Equal(t, claim, run.ClaimOf(r))
+			require.Equal(t, test.keeps, b.Annotations[velerov1.RehearsalsAnnotation] != "")
+			require.Equal(t, test.keeps, b.Annotations[velerov1.VerificationAnnotation] != "")
 			require.Equal(t, "yes", r.Annotations["kept"])
 			require.False(t, velerov1.IsAsCreated(b) || velerov1.IsAsCreated(r), "the change counts")
 		})

@@ -22,6 +22,7 @@ const (
 	VerificationController      = "verification"
 	DownloadRequestController   = "download-request"
 	ServerStatusController      = "server-status-request"
+	UnknownFieldsController     = "unknown-fields"
 	BackupRepositoryController  = "backup-repo"
 	RecoveryController          = "recovery" // at the start of a server without the controllers of backups or restores
 )

@@ -118,3 +118,12 @@ func StoreLate(
 	ctx = pluginhost.ForRun(ctx, "")
 	return late.Store(func(lines io.ReadSeeker) error { return add(ctx, name, dir, lines) })
 }
+
+// StoreLast calls store with all waiting lines of a run, for what is stored with them. They wait on if store fails.
+// As with StoreLate, what the object store logs meanwhile is not of the run.
+func StoreLast(
+	ctx context.Context, late *runlog.Late, store func(ctx context.Context, lines io.ReadSeeker) error,
+) error {
+	ctx = pluginhost.ForRun(ctx, "")
+	return late.StoreAll(func(lines io.ReadSeeker) error { return store(ctx, lines) })
+}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
@@ -21,7 +22,8 @@ import (
 )
 
 const (
-	// repeats is the maximum number of repetitions of a call that fails although the object store answers.
+	// repeats is the maximum number of repetitions of a call that fails for an unclear reason although the object store
+	// answers.
 	repeats = 3
 	// answerTimeout limits the check whether an object store answers.
 	answerTimeout = time.Minute
@@ -35,6 +37,27 @@ type PatientStores struct {
 	Stores
 	For time.Duration // how long a call waits for an object store that does not answer; 0 for no repetitions
 	Log hclog.Logger
+	// Note, unless nil, is called when a wait begins, with the reason, for work without a list of waits in its context.
+	Note func(ctx context.Context, why error)
+	// Brief makes a call fail at once if the object store does not answer, for work that a queue repeats.
+	Brief bool
+}
+
+// finalPatience is how long a step at the end of a run is repeated in place, since it has a worker of its controller.
+const finalPatience = time.Minute
+
+// PatientAtEnd returns stores for what follows the run of an object. A read that is cut off goes on where it was. An
+// object store that does not answer is left to the queue. What the object waits for is written to it.
+func (c *Cluster) PatientAtEnd(
+	stores Stores, object client.Object, limit time.Duration, log hclog.Logger, now func() time.Time,
+) Stores {
+	return PatientStores{Stores: stores, For: min(limit, finalPatience), Brief: true, Log: log,
+		Note: func(ctx context.Context, why error) {
+			copied, _ := object.DeepCopyObject().(client.Object) // others may read it
+			if err := c.Note(ctx, copied, waitsForAnswer, why, now()); client.IgnoreNotFound(err) != nil {
+				log.Warn("could not write what the object waits for", "error", err)
+			}
+		}}
 }
 
 // Open implements Stores.
@@ -43,9 +66,10 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 	if p.For <= 0 {
 		return opened, err
 	}
-	o := &outage{limit: p.For, log: p.Log, what: "the object store of backup storage location " + location.Name}
+	o := &outage{limit: p.For, log: p.Log, note: p.Note, brief: p.Brief,
+		what: "the object store of backup storage location " + location.Name}
 	if err != nil {
-		if _, ofPlugin := errors.AsType[*versioning.Error](err); !ofPlugin || isFinal(ctx, err) {
+		if _, ofPlugin := errors.AsType[*versioning.Error](err); !ofPlugin || p.Brief || isFinal(ctx, err) {
 			return nil, err
 		}
 		o.ask = func(ctx context.Context) (err error) {
@@ -68,12 +92,15 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 
 // outage repeats the failed calls of an object store. Plugins made for Velero do not report whether a failure is
 // permanent. So unless a failure is known to be, outage checks whether the object store answers at all. If it does
-// not, the call waits until it does; if it does, the call is repeated a few times. outage is safe for concurrent use.
+// not, the call waits until it does. If it does, the call is repeated: within the limit if it was interrupted, and
+// otherwise a few times. outage is safe for concurrent use.
 type outage struct {
 	limit time.Duration
 	log   hclog.Logger
 	what  string                      // for messages: what a call waits for
 	ask   func(context.Context) error // checks whether the object store answers
+	note  func(context.Context, error)
+	brief bool // do not wait until it does
 
 	mu    sync.Mutex
 	began time.Time // zero while the object store answers
@@ -107,9 +134,10 @@ func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)
 		if repeated == 0 {
 			since = time.Now()
 		}
-		later := errors.Is(err, versioning.ErrUnavailable) && time.Since(since) < o.limit
-		if repeated >= repeats && !later {
+		if lasts := time.Since(since); repeated >= repeats && (!isInterrupted(err) || lasts >= o.limit) {
 			return err
+		} else if repeated == repeats && o.note != nil {
+			o.note(ctx, err)
 		}
 		if err := kubeapi.Pause(ctx, backoff, err); err != nil {
 			return err
@@ -163,8 +191,10 @@ func (o *outage) wait(ctx context.Context, failure error) error {
 		case o.answers(ctx):
 			o.end()
 			return nil
+		case o.brief:
+			return failure
 		case ctx.Err() == nil:
-			o.begin(failed, failure)
+			o.begin(ctx, failed, failure)
 		}
 		if err := kubeapi.Pause(ctx, backoff, failure); err != nil {
 			return err
@@ -188,13 +218,21 @@ func (o *outage) lasts() time.Duration {
 	return time.Since(o.began)
 }
 
-func (o *outage) begin(at time.Time, failure error) {
+func (o *outage) begin(ctx context.Context, at time.Time, failure error) {
+	if o.isFirst(at, failure) && o.note != nil {
+		o.note(ctx, failure)
+	}
+}
+
+func (o *outage) isFirst(at time.Time, failure error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.began.IsZero() {
-		o.began = at
-		o.log.Warn(fmt.Sprintf("the object store failed, trying again for up to %s", o.limit), "error", failure)
+	if !o.began.IsZero() {
+		return false
 	}
+	o.began = at
+	o.log.Warn(fmt.Sprintf("the object store failed, trying again for up to %s", o.limit), "error", failure)
+	return true
 }
 
 func (o *outage) end() {

@@ -19,8 +19,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/internal/kube/waits"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -136,7 +138,11 @@ func TestFailedCallsOfObjectStoresAreRepeated(t *testing.T) {
 		"it answers, but one call always fails": {fail: always(errUnclear), calls: 1 + repeats, want: "the tape is stuck"},
 		"its process always dies": {fail: always(&calls.DiedError{Plugin: "example.io/tape"}), calls: 1 +
 			repeats, want: "died"},
-		"it panics":                      {fail: always(of(codes.Aborted)), calls: 1 + repeats, want: "no"},
+		"it panics": {fail: always(of(codes.Aborted)), calls: 1 + repeats, want: "no"},
+		"its SDK has no tries left": {fail: always(versioning.NewPlugin("ObjectStore", "example.io/tape").Wrap(status.Error(
+			codes.Unknown, "failed to get rate limit token, retry quota exceeded, 4 available, 5 requested"))), takes: limit,
+			want: "retry quota"},
+		"it is silent":                   {fail: always(&calls.OverdueError{Plugin: "example.io/tape"}), takes: limit, want: "example.io/tape"},
 		"it says that it is unavailable": {fail: always(of(codes.Unavailable)), takes: limit, want: "no"},
 		"it does not find something":     {fail: always(of(codes.NotFound)), calls: 1, want: "no"},
 		"it is given something invalid":  {fail: always(of(codes.InvalidArgument)), calls: 1, want: "no"},
@@ -219,6 +225,32 @@ func TestUploadIsRepeatedFromItsStart(t *testing.T) {
 		require.ErrorIs(t, objects.PutObject(t.Context(), "bucket", "key", strings.NewReader("whole")), errUnclear)
 		require.Len(t, f.read, 1+repeats)
 	})
+}
+
+// twice is an object store that reads what it stores a second time, as one that writes no key twice may have to.
+type twice struct{ *faulty }
+
+func (s twice) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
+	if err := s.faulty.PutObject(ctx, bucket, key, body); err != nil {
+		return err
+	}
+	again, ok := body.(io.Seeker)
+	if !ok {
+		return errors.New("the body cannot be read again")
+	}
+	if _, err := again.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return s.faulty.PutObject(ctx, bucket, key, body)
+}
+
+func TestObjectStoreCanReadAnUploadAgain(t *testing.T) {
+	t.Parallel()
+	f := &faulty{}
+	objects, _ := patient(f, time.Hour)
+	objects.Store = twice{f}
+	require.NoError(t, objects.PutObject(t.Context(), "bucket", "key", strings.NewReader("whole")))
+	require.Equal(t, []string{"whole", "whole"}, f.read)
 }
 
 // growing is a body of which each attempt can read more than the previous one.
@@ -373,5 +405,237 @@ func TestOnlyRunsArePatient(t *testing.T) {
 		_, _, err = opened.ListBackups(t.Context())
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(began), time.Minute)
+	})
+}
+
+// ranged is an object store that sends ranges, and cuts each body after some bytes.
+type ranged struct {
+	*faulty
+	cut   int
+	asked []int64 // where each body begins
+}
+
+func (r *ranged) GetObject(ctx context.Context, _, _ string) (io.ReadCloser, error) {
+	part := &hostapi.Part{Size: int64(len(r.content))}
+	length := part.Size
+	asked := hostapi.RangeOf(ctx)
+	if asked != nil {
+		part.Offset, length = asked.In(part.Size)
+	}
+	r.asked = append(r.asked, part.Offset)
+	rest := r.content[part.Offset : part.Offset+length]
+	body := io.Reader(strings.NewReader(rest))
+	if len(rest) > r.cut {
+		body = io.MultiReader(strings.NewReader(rest[:r.cut]), iotest.ErrReader(errUnclear))
+	}
+	if asked == nil {
+		return io.NopCloser(body), nil
+	}
+	return partBody{body, part}, nil
+}
+
+type partBody struct {
+	io.Reader
+	part *hostapi.Part
+}
+
+func (partBody) Close() error          { return nil }
+func (b partBody) Part() *hostapi.Part { return b.part }
+
+// Each body is cut, so that the object can only be read by asking for the rest.
+func TestDownloadAsksForTheRest(t *testing.T) {
+	t.Parallel()
+	content := strings.Repeat("0123456789abcdef", 10_000)
+	for name, test := range map[string]struct {
+		asked *hostapi.Range
+		want  string
+	}{
+		"of the object":  {nil, content},
+		"of a range":     {&hostapi.Range{Offset: 1001, Length: 50_001}, content[1001:51_002]},
+		"of the last kB": {&hostapi.Range{Offset: -9000}, content[len(content)-9000:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := &ranged{faulty: &faulty{content: content}, cut: 4000}
+				objects, _ := patient(r.faulty, time.Hour)
+				objects.Store = r
+				ctx := t.Context()
+				if test.asked != nil {
+					ctx = hostapi.WithRange(ctx, *test.asked)
+				}
+				body, err := objects.GetObject(ctx, "bucket", "key")
+				require.NoError(t, err)
+				got, err := io.ReadAll(body)
+				require.NoError(t, err)
+				require.Equal(t, test.want, string(got))
+				require.Greater(t, len(r.asked), len(test.want)/r.cut)
+				require.Greater(t, r.asked[len(r.asked)-1], r.asked[0], "no body begins at the start")
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &ranged{faulty: &faulty{content: content}, cut: 4000}
+		objects, _ := patient(r.faulty, time.Hour)
+		objects.Store = r
+		body, err := objects.GetObject(t.Context(), "bucket", "key")
+		require.NoError(t, err)
+		_, err = io.CopyN(io.Discard, body, 3000)
+		require.NoError(t, err)
+		r.content = strings.Repeat("another one.....", 10_000)
+		_, err = io.ReadAll(body)
+		require.ErrorContains(t, err, "has changed while it was read")
+	})
+}
+
+// A body that is cut at the same byte each time, without ranges, is tried for as long as an outage may last.
+func TestDownloadThatIsCutWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f := &faulty{content: strings.Repeat("x", 1000), download: func(_ int, content io.Reader) io.Reader {
+			if time.Since(began) > 4*time.Minute {
+				return content
+			}
+			return io.MultiReader(io.LimitReader(content, 100), iotest.ErrReader(errUnclear))
+		}}
+		objects, _ := patient(f, 5*time.Minute)
+		body, err := objects.GetObject(t.Context(), "bucket", "key")
+		require.NoError(t, err)
+		got, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Len(t, got, 1000)
+	})
+}
+
+// The page of a proxy is not what was stored. If it stays, it is.
+func TestForeignDocumentIsReadAgain(t *testing.T) {
+	t.Parallel()
+	const page = "\n<html><body>Bad gateway</body></html>"
+	for name, test := range map[string]struct {
+		key   string
+		pages time.Duration
+		want  string
+	}{
+		"for a moment":    {"b.tar.gz", 10 * time.Second, "stored"},
+		"for good":        {"velero-backup.json", time.Hour, page},
+		"in another file": {"graph.svg", 0, "stored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				f := &faulty{content: "stored", download: func(_ int, content io.Reader) io.Reader {
+					if time.Since(began) < test.pages {
+						return strings.NewReader(page)
+					}
+					return content
+				}}
+				objects, _ := patient(f, 5*time.Minute)
+				body, err := objects.GetObject(t.Context(), "bucket", test.key)
+				require.NoError(t, err)
+				got, err := io.ReadAll(body)
+				require.NoError(t, err)
+				require.Equal(t, test.want, string(got))
+				require.Less(t, time.Since(began), time.Minute)
+			})
+		})
+	}
+}
+
+// stuck never answers.
+type stuck struct{ objectstore.Store }
+
+func (stuck) ObjectExists(ctx context.Context, _, _ string) (bool, error) {
+	<-ctx.Done()
+	return false, context.Cause(ctx)
+}
+
+func (stuck) PutObject(ctx context.Context, _, _ string, body io.Reader) error {
+	if _, err := io.ReadFull(body, make([]byte, 1)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A call that is not answered is a wait. An object store that waits for its caller is not.
+func TestSilenceIsAWait(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(context.Context, patientStore) error{
+		"read": func(ctx context.Context, objects patientStore) error {
+			_, err := objects.ObjectExists(ctx, "bucket", "key")
+			return err
+		},
+		"write": func(ctx context.Context, objects patientStore) error {
+			return objects.PutObject(ctx, "bucket", "key", strings.NewReader("whole"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				list := waits.New()
+				ctx, cancel := context.WithCancel(waits.With(t.Context(), list))
+				objects, _ := patient(&faulty{}, time.Hour)
+				objects.outage.what, objects.Store = "the object store of x", stuck{}
+				ended := make(chan error, 1)
+				go func() { ended <- call(ctx, objects) }()
+				time.Sleep(10 * time.Second)
+				shown, _ := list.Longest()
+				require.Len(t, shown, 1)
+				require.Equal(t, "the object store of x to answer", shown[0].For)
+				cancel()
+				require.ErrorIs(t, <-ended, context.Canceled)
+				synctest.Wait()
+				shown, _ = list.Longest()
+				require.Empty(t, shown)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		list := waits.New()
+		objects, _ := patient(&faulty{}, time.Hour)
+		archive, writer := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- objects.PutObject(waits.With(t.Context(), list), "bucket", "key", struct {
+				io.Reader
+				io.Seeker
+			}{archive, strings.NewReader("")})
+		}()
+		time.Sleep(time.Minute)
+		shown, _ := list.Longest()
+		require.Empty(t, shown)
+		require.NoError(t, writer.Close())
+		require.NoError(t, <-ended)
+	})
+}
+
+// What a queue repeats does not wait for an object store that is away, and goes on with a read that is cut.
+func TestEndOfARunLeavesAnOutageToItsQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f := &faulty{away: began.Add(time.Minute), content: "x"}
+		noted := 0
+		opened, err := PatientStores{Stores: f, For: time.Minute, Brief: true, Log: hclog.NewNullLogger(),
+			Note: func(context.Context, error) { noted++ }}.Open(t.Context(), &velerov1.BackupStorageLocation{})
+		require.NoError(t, err)
+		_, err = opened.BackupExists(t.Context(), "b")
+		require.ErrorIs(t, err, errUnclear)
+		require.Zero(t, time.Since(began))
+		require.Zero(t, noted, "the controller notes it")
+		time.Sleep(time.Minute)
+		began = time.Now()
+		f.download = func(_ int, content io.Reader) io.Reader {
+			if time.Since(began) > 30*time.Second {
+				return content
+			}
+			return iotest.ErrReader(io.ErrUnexpectedEOF)
+		}
+		stored, err := opened.BackupMetadata(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, "x", string(stored))
+		require.Equal(t, 1, noted)
 	})
 }

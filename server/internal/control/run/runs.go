@@ -43,7 +43,7 @@ const FinalWrites = 20 * time.Second
 type RunsOptions struct {
 	Kind     string        // "backup" or "restore", for errors
 	Identity string        // of this process, from NewIdentity
-	Attempts int           // the maximum number of starts of a run, if its servers die; at least 1
+	Attempts int           // the maximum number of starts of a run that count, if its servers die; at least 1
 	Grace    time.Duration // how long a run may continue after the server was asked to stop
 	// Lost ends when another server has taken over. All runs then end immediately, without another write.
 	Lost context.Context
@@ -156,16 +156,27 @@ func (r *Run) Reason(err error) error {
 }
 
 // Start returns the claim with which this run starts the first attempt of an object.
-func (r *Run) Start() Claim { return Claim{By: r.claim, Attempt: 1} }
+func (r *Run) Start() Claim {
+	return Claim{By: r.claim, Attempt: 1, Times: attempts{began: time.Now()}.times()}
+}
 
 // TakeUp returns the claim with which this run takes up an object that another process has left in progress. If no
 // attempts are left, it returns an error, with which the object fails.
 func (r *Run) TakeUp(object client.Object) (Claim, error) {
-	made := ClaimOf(object).Attempt
-	if made >= r.runs.Attempts {
-		return Claim{}, interrupted(r.runs.Kind, made)
+	next, may := attemptsOf(ClaimOf(object)).next(time.Now(), r.runs.Attempts)
+	if !may {
+		return Claim{}, interrupted(r.runs.Kind, next.made)
 	}
-	return Claim{By: r.claim, Attempt: made + 1}, nil
+	return Claim{By: r.claim, Attempt: next.made, Times: next.times()}, nil
+}
+
+// DescribeAttempt returns which attempt of a run is the last one, "" for the first.
+func (r *Runs) DescribeAttempt(object client.Object) string {
+	made := attemptsOf(ClaimOf(object))
+	if made.made == 1 {
+		return ""
+	}
+	return made.describe(r.Attempts)
 }
 
 // IsLeft reports whether the run ended early and is left to another server, so that nothing more may be written about
@@ -175,6 +186,7 @@ func (r *Run) IsLeft(object client.Object) bool {
 	case errors.Is(cause, ErrLostLead), errors.Is(cause, ErrTakenUp):
 		return true
 	default:
-		return errors.Is(cause, ErrShutdown) && ClaimOf(object).Attempt < r.runs.Attempts
+		_, may := attemptsOf(ClaimOf(object)).next(time.Now(), r.runs.Attempts)
+		return errors.Is(cause, ErrShutdown) && may
 	}
 }

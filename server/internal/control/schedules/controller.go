@@ -99,9 +99,8 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	}
 	spec, status := &v.after.Spec, &v.after.Status
 	times, err := timetable.Parse(spec.Schedule, now)
-	if err == nil && len(schedule.Name) > maxScheduleName {
-		err = fmt.Errorf("the name of the schedule has %d characters, want at most %d, as backups are named after it",
-			len(schedule.Name), maxScheduleName)
+	if err == nil {
+		err = CheckName(schedule.Name)
 	}
 	if err != nil {
 		status.Phase, status.ValidationErrors = velerov1.SchedulePhaseFailedValidation, []string{err.Error()}
@@ -193,7 +192,11 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 			v.due.UTC().Format(time.RFC3339), other.Name, run.BackupPhase(other))
 		return nil
 	}
-	err = r.Create(ctx, b)
+	object, err := r.withUnknown(ctx, v.before, b)
+	if err != nil {
+		return err
+	}
+	err = r.Create(ctx, object)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		log.Info("the backup that is due exists already")
@@ -203,7 +206,7 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 		return fmt.Errorf("create backup %s: %w", b.Name, err)
 	default:
 		log.Info("created the backup that is due")
-		r.Events.Eventf(v.before, b, corev1.EventTypeNormal, "Created", "Backup", "created backup %s", b.Name)
+		r.Events.Eventf(v.before, object, corev1.EventTypeNormal, "Created", "Backup", "created backup %s", b.Name)
 	}
 	v.after.Status.LastBackup = run.Timestamp(v.now)
 	return nil

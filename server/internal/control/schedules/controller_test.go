@@ -463,10 +463,13 @@ func TestNewBackupCopiesFromTheSchedule(t *testing.T) {
 	require.NotContains(t, schedule.Labels, velerov1.ScheduleNameLabel, "the schedule stays as it is")
 
 	schedule.Spec.Template.Metadata.Labels = map[string]string{"of": "the template"}
+	schedule.Spec.Template.Metadata.Annotations = map[string]string{"note": "of the template", "more": "m"}
 	schedule.Spec.UseOwnerReferencesInBackup = new(true)
 	b = NewBackup(schedule, controllertest.Noon())
 	require.Equal(t, map[string]string{"of": "the template",
 		velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
+	require.Equal(t, map[string]string{"note": "of the template", "more": "m"}, b.Annotations)
+	require.Equal(t, map[string]string{"note": "n"}, schedule.Annotations, "the schedule stays as it is")
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: schedule.Name, UID: "u",
 		Controller: new(true)}}, b.OwnerReferences)
 }

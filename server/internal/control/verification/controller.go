@@ -114,6 +114,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 	}
 	if due.Request == "" {
+		if vouched, err := r.isVouched(ctx, b); err != nil || !vouched {
+			return ctrl.Result{RequeueAfter: r.Settings.Every}, err
+		}
 		select {
 		case r.slots <- struct{}{}:
 			defer func() { <-r.slots }()
@@ -125,6 +128,31 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: time.Second}, nil // looks for the next one
+}
+
+// isVouched reports whether somebody vouches for the origin of a backup, so that it is verified without a request.
+// Otherwise whoever can write to the bucket would decide how much the server reads.
+func (r *Controller) isVouched(ctx context.Context, b *velerov1.Backup) (bool, error) {
+	if _, ok := trust.MadeHere(b); ok {
+		return true, nil
+	}
+	ring := r.Keys.Ring(ctx)
+	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
+	if errors.Is(err, run.ErrLocationNotFound) || len(ring) == 0 {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	objects, err := r.Stores.Open(ctx, location)
+	if err == nil {
+		_, err = ring.Vouch(ctx, objects, b)
+	}
+	if errors.Is(err, trust.ErrUnknownOrigin) {
+		r.Log.Debug("not verified without a request", "backup", b.Name, "because", err)
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // isAway reports whether a verification waits because the location of the backup is not available. One that somebody

@@ -73,11 +73,22 @@ func (s *Signer) Sign(
 	if err != nil {
 		return err
 	}
-	return objects.PutChecksums(ctx, b.Name, checksums, s.signature(ctx, b, checksums))
+	return objects.PutChecksums(ctx, b.Name, checksums, s.signed(ctx, b, "the backup", checksums, (*trust.Signer).Sign))
 }
 
-// signature returns the signature of checksums; nil without a key that can be used.
-func (s *Signer) signature(ctx context.Context, b *velerov1.Backup, checksums []byte) []byte {
+// Report returns the file of the report of a rehearsal of a backup: signed, if there is a key that can be used.
+func (s *Signer) Report(ctx context.Context, b *velerov1.Backup, report []byte) []byte {
+	if signed := s.signed(ctx, b, "the report of a rehearsal", report, (*trust.Signer).SignReport); signed != nil {
+		return signed
+	}
+	return report
+}
+
+// signed returns what sign makes of something that concerns a backup; nil without a key that can be used.
+func (s *Signer) signed(
+	ctx context.Context, b *velerov1.Backup, what string, content []byte,
+	sign func(*trust.Signer, context.Context, []byte) ([]byte, error),
+) []byte {
 	if !s.Keys.Signs() {
 		return nil
 	}
@@ -86,13 +97,13 @@ func (s *Signer) signature(ctx context.Context, b *velerov1.Backup, checksums []
 	signer, err := s.Keys.Signer(ctx)
 	if err == nil {
 		var signature []byte
-		if signature, err = signer.Sign(ctx, checksums); err == nil {
+		if signature, err = sign(signer, ctx, content); err == nil {
 			return signature
 		}
 	}
-	s.Log.Error("a backup is not signed", "backup", b.Name, "error", err)
+	s.Log.Error(what+" is not signed", "backup", b.Name, "error", err)
 	if s.Events != nil {
-		s.Events.Eventf(b, nil, corev1.EventTypeWarning, "NotSigned", "Sign", "the backup is not signed: %v", err)
+		s.Events.Eventf(b, nil, corev1.EventTypeWarning, "NotSigned", "Sign", "%s is not signed: %v", what, err)
 	}
 	return nil
 }

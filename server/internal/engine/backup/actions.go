@@ -2,9 +2,11 @@ package backup
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -48,15 +50,21 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 		e.backsUp(id, chosen) // a real backup would
 		return nil
 	}
+	class := ""
 	if gr == claimsResource {
-		wanted, err := e.wantsAction(ctx, a.Name(), r.raw)
-		if err != nil {
+		var wanted bool
+		if wanted, class, err = e.wantsAction(ctx, a.Name(), r.raw); err != nil {
 			return err
 		}
 		if !wanted {
 			e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(),
 				"namespace", r.meta.Namespace, "name", r.meta.Name)
 			return nil
+		}
+	}
+	if class != "" {
+		if sent, err = item.WithAnnotation(r.raw, velerov1.VolumeSnapshotClassKey, class); err != nil {
+			return err
 		}
 	}
 	e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", r.meta.Namespace, "name", r.meta.Name)
@@ -69,7 +77,20 @@ func (r *itemRun) actBy(ctx context.Context, a backupitemaction.Action) (err err
 		e.volumes.started(id, reply.OperationID)
 		reply.Item = r.raw
 	}
+	if class != "" && reply.Item != nil {
+		if reply.Item, err = r.withOwnClass(reply.Item); err != nil {
+			return err
+		}
+	}
 	return r.takeOver(ctx, a.Name(), reply)
+}
+
+// withOwnClass returns a claim with the class of snapshots that it has in the cluster, instead of that of a rule.
+func (r *itemRun) withOwnClass(raw []byte) ([]byte, error) {
+	if own, named := r.meta.Annotations[velerov1.VolumeSnapshotClassKey]; named {
+		return item.WithAnnotation(raw, velerov1.VolumeSnapshotClassKey, own)
+	}
+	return item.WithoutAnnotation(raw, velerov1.VolumeSnapshotClassKey)
 }
 
 // call calls an action for the object in its current form, once the action may be called.
@@ -197,8 +218,35 @@ func (e *engine) addOne(ctx context.Context, o object, id framework.ResourceIden
 	if err != nil {
 		return err
 	}
+	if why := foreignVolume(o); why != "" {
+		e.record.warned(o.resource.GroupResource(), id.Namespace, id.Name, why, nil)
+		e.log.Warn("additional item is left out", "item", id, "reason", why)
+		return nil
+	}
 	r := itemRun{engine: e, object: o}
 	return r.run(ctx)
+}
+
+// foreignVolume returns why a persistent volume is not one that the claim that brings it into the backup may bring, ""
+// if it is. Who creates a claim can name any volume in it.
+func foreignVolume(o object) string {
+	of := o.included.Of
+	if of == nil || (schema.GroupResource{Group: of.Group, Resource: of.Resource}) != claimsResource ||
+		o.resource.GroupResource() != volumesResource {
+		return ""
+	}
+	var pv struct {
+		Spec struct{ ClaimRef *corev1.ObjectReference }
+	}
+	if json.Unmarshal(o.raw, &pv) != nil || pv.Spec.ClaimRef == nil { // its own backup reports what is wrong with it
+		return ""
+	}
+	ref := pv.Spec.ClaimRef
+	if ref.Namespace != of.Namespace || ref.Name != of.Name || ref.UID != "" && string(ref.UID) != of.UID {
+		return fmt.Sprintf("it is bound to claim %s/%s, and not to claim %s/%s, which names it", ref.Namespace, ref.Name,
+			of.Namespace, of.Name)
+	}
+	return ""
 }
 
 func (e *engine) resourceOf(id framework.ResourceIdentifier) (discovery.Resource, error) {

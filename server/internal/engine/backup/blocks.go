@@ -138,7 +138,16 @@ func (e *engine) read(ctx context.Context, o *object) error {
 		e.log.Error(text, "resource", o.resource.GroupResource(), "namespace", o.namespace, "name", o.name, "error", err)
 	default:
 		o.raw = raw
-		return nil
+		why := foreignVolume(*o)
+		if why == "" {
+			return nil
+		}
+		meta, err := item.ParseMeta(raw)
+		if err == nil && e.sel.resources.Includes(o.resource) && e.sel.selects(o.resource, meta) {
+			return nil // the filters select it, whoever names it
+		}
+		o.raw = nil
+		e.log.Debug("related item is left out", "resource", o.resource.GroupResource(), "name", o.name, "reason", why)
 	}
 	o.missing = true
 	return nil

@@ -174,29 +174,29 @@ func readAs[T any](ctx context.Context, e *engine, resource discovery.Resource, 
 	return object, nil
 }
 
-// wantsAction reports whether an action is called for a claim. An action that takes snapshots is not called if a rule
-// of the resource policy excludes them; an action for CSI volumes is called only if a snapshot is requested.
-func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (bool, error) {
+// wantsAction reports whether an action is called for a claim, and which VolumeSnapshotClass a rule of the resource
+// policy chooses for its snapshot. An action that takes snapshots is not called if a rule excludes them; an action for
+// CSI volumes is called only if a snapshot is requested.
+func (e *engine) wantsAction(ctx context.Context, name string, raw []byte) (wanted bool, class string, err error) {
 	own := e.deps.Roles.Has(name, framework.RoleOwnSnapshots)
 	if !own && !e.deps.Roles.Has(name, framework.RoleClaimSnapshots) {
-		return true, nil
+		return true, "", nil
 	}
 	claim := new(corev1.PersistentVolumeClaim)
 	if err := json.Unmarshal(raw, claim); err != nil {
-		return false, fmt.Errorf("decode the claim: %w", err)
+		return false, "", fmt.Errorf("decode the claim: %w", err)
 	}
 	var pv *corev1.PersistentVolume
 	if resource, ok := e.sel.snapshot.ByGroupResource(volumesResource); ok && claim.Spec.VolumeName != "" {
-		var err error
 		if pv, err = readAs[corev1.PersistentVolume](ctx, e, resource, "", claim.Spec.VolumeName); err != nil {
-			return false, err
+			return false, "", err
 		}
 	}
 	if pv == nil || own {
-		return e.policies().Action(resourcepolicy.Volume{PV: pv, Claim: claim}) != resourcepolicy.Skip, nil
+		return e.policies().Action(resourcepolicy.Volume{PV: pv, Claim: claim}) != resourcepolicy.Skip, "", nil
 	}
 	action, err := e.actionFor(ctx, pv, claim)
-	return action == resourcepolicy.Snapshot, err
+	return action == resourcepolicy.Snapshot, e.policies().SnapshotClass(resourcepolicy.Volume{PV: pv, Claim: claim}), err
 }
 
 // recordSnapshot records an item that belongs to a CSI snapshot.

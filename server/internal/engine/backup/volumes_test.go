@@ -2,6 +2,8 @@ package backup_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,4 +121,50 @@ func TestPodsThatAreNotSelectedDoNotChooseHowVolumesAreBackedUp(t *testing.T) { 
 			require.ElementsMatch(t, tt.snapshots, csi.calls)
 		})
 	}
+}
+
+// TestVolumesOfOtherClaimsAreNotBackedUp has claims that name volumes, and actions that request the volumes for them. A
+// volume that is bound to another claim is not in the backup.
+func TestVolumesOfOtherClaimsAreNotBackedUp(t *testing.T) { //nolint:paralleltest // the other tests count the volumes of the cluster
+	config := fixtureWorld(t)
+	const ns = "claims-that-name-volumes"
+	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
+	for name, ref := range map[string]string{
+		"own": ns + `","name":"own`, "of-another": "production" + `","name":"of-another`, "of-a-neighbour": ns + `","name":"own`,
+		"of-one-before": ns + `","name":"of-one-before","uid":"of-one-before`,
+	} {
+		volume := fixtureObject{"persistentvolumes", "v1", "PersistentVolume", "", ns + "-" + name, nil,
+			`"spec":{"accessModes":["ReadWriteMany"],"capacity":{"storage":"1Gi"},"storageClassName":"none","csi":{"driver":"d","volumeHandle":"` +
+				name + `"},"claimRef":{"namespace":"` + ref + `"}}`}
+		create(t.Context(), t, config, volume)
+		t.Cleanup(func() {
+			remove(context.Background(), t, config, volume)
+			_, err := resourceClient(t, config, volume).Patch(context.Background(), volume.name, types.MergePatchType,
+				[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			require.NoError(t, client.IgnoreNotFound(err))
+		})
+		create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, name, nil,
+			`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"other","volumeName":"` + volume.name +
+				`","resources":{"requests":{"storage":"5Gi"}}}`})
+	}
+	b := take(t.Context(), t, depsFor(t, config), backup.Request{
+		Actions: []backupitemaction.Action{&testAction{name: "example.com/volumes",
+			selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
+			execute: func(raw []byte) (*backupitemaction.Result, error) {
+				var claim corev1.PersistentVolumeClaim
+				err := json.Unmarshal(raw, &claim)
+				return &backupitemaction.Result{Item: raw,
+					AdditionalItems: []framework.ResourceIdentifier{id("", "persistentvolumes", "", claim.Spec.VolumeName)}}, err
+			}}},
+		Backup: newBackup(func(s *spec) { s.IncludedNamespaces = []string{ns} }),
+	})
+	require.Zero(t, b.Errors, b.Results.Errors)
+	var volumes []string
+	for id := range b.objects {
+		if strings.HasPrefix(id, "persistentvolumes:") {
+			volumes = append(volumes, id)
+		}
+	}
+	require.Equal(t, []string{"persistentvolumes:" + ns + "-own"}, volumes)
+	require.Len(t, b.Results.Warnings.Cluster, 3)
 }

@@ -172,7 +172,7 @@ func (d *deletion) item(ctx context.Context, entry archive.Entry) {
 
 // metaOf returns the metadata of an object that is the one that its path names.
 func (d *deletion) metaOf(entry archive.Entry, raw []byte) (item.Meta, error) {
-	meta, err := item.ParseMeta(raw)
+	meta, err := item.ParseForeign(raw)
 	if err == nil {
 		err = entry.Check(meta)
 	}

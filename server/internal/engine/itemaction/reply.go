@@ -10,13 +10,13 @@ import (
 )
 
 // CheckItem returns the metadata of an item that the action called name returned for the item original. It returns an
-// error if the item is missing, is not an object with apiVersion and kind, or is a different object than original,
-// which would have another name in the archive. The version may differ.
+// error if the item is missing, is not an object with apiVersion and kind that all decoders read alike, or is a
+// different object than original, which would have another name in the archive. The version may differ.
 func CheckItem(name string, original item.Meta, returned []byte) (item.Meta, error) {
 	if len(returned) == 0 {
 		return item.Meta{}, fmt.Errorf("%s returned no item", name)
 	}
-	meta, err := item.ParseMeta(returned)
+	meta, err := item.ParseForeign(returned)
 	if err == nil && (meta.Kind == "" || meta.APIVersion == "") {
 		err = errors.New("want an object with apiVersion and kind")
 	}

@@ -52,7 +52,9 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
 		r.operates = r.operates || result.OperationID != ""
-		r.moving = r.moving || result.OperationID != "" && r.engine.roles.Has(a.Name(), framework.RolePodVolumeRestores)
+		if result.OperationID != "" && r.engine.roles.Has(a.Name(), framework.RolePodVolumeRestores) {
+			r.moving = a.Name()
+		}
 		if result.SkipRestore {
 			r.leave("action "+a.Name()+" skips it", "plugin", a.Name())
 			return true, true, nil
@@ -131,12 +133,14 @@ func (items someOf) String() string {
 }
 
 // waitForAdditional waits until the action reports the additional items as ready. If the action returns an error, or
-// they are not ready in time, it records an error of the item, which is restored nevertheless.
+// they are not ready in time, it records an error of the item, which is restored nevertheless. The time is that of the
+// action, or what the waits of the restore that were in vain have left.
 func (r *itemRun) waitForAdditional(
 	ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration,
 ) error {
-	if limit <= 0 {
-		limit = r.engine.options.ResourceTimeout
+	own := limit > 0
+	if !own {
+		limit = r.engine.gates.left()
 	}
 	r.log.Debug("waits for its additional items", "plugin", a.Name(), "limit", limit)
 	defer waits.Begin(ctx, "%s to be ready before %s, for up to %s: action %s reports when", someOf(items), r.id, limit,
@@ -150,6 +154,10 @@ func (r *itemRun) waitForAdditional(
 	case err == nil || ctx.Err() != nil:
 		return causeOf(ctx)
 	case errors.Is(err, ready.ErrTimeout):
+		if !own {
+			r.engine.gates.useUp()
+			limit = r.engine.options.ResourceTimeout // of which others have taken the rest
+		}
 		return r.fail(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored "+
 			"nevertheless", r.id, a.Name(), limit))
 	}

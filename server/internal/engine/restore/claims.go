@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
@@ -25,7 +26,7 @@ type bindings struct {
 // or for data that is restored later, is not.
 func (r *itemRun) isBoundAtOnce(ctx context.Context) (bool, error) {
 	var spec corev1.PersistentVolumeClaimSpec
-	if json.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil || spec.Selector != nil || spec.StorageClassName == nil {
+	if item.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil || spec.Selector != nil || spec.StorageClassName == nil {
 		return false, nil
 	}
 	return r.engine.bindsAtOnce(ctx, *spec.StorageClassName)

@@ -21,7 +21,9 @@
 //	actions.go     calls the plugins' restore item actions
 //	modify.go      applies the user's resource modifiers
 //	ready/         asks again until additional items, or objects, are ready
+//	references.go  what still refers to namespaces that are mapped
 //	write.go       creates the object and restores its field ownership and status
+//	status.go      the status, and objects that are created with it
 //	owners.go      the owners of the object
 //	existing.go    objects that already exist in the cluster
 //	drift/         the differences between such an object and the backup, and the fields that an update keeps
@@ -29,6 +31,7 @@
 //	enclose.go     what is not written, or changed, so that a restore acts on nothing outside of its namespaces
 //	refused.go     what the API server has refused is asked for again
 //	dryrun.go      the differences in a dry run
+//	vanished.go    what others have removed since it was written
 //	resume.go      objects that an interrupted attempt has created
 //	account.go     what becomes of each item, and what it waits for
 //	state.go       counts, messages and facts that items share

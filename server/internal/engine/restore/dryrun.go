@@ -2,7 +2,6 @@ package restore
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/bucket/dryrun"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -98,11 +98,11 @@ func (r *itemRun) isCreatedLater(err error) bool {
 		return false
 	}
 	var spec struct {
-		ServiceAccountName string
-		PriorityClassName  string
-		RuntimeClassName   string
+		ServiceAccountName string `json:"serviceAccountName"`
+		PriorityClassName  string `json:"priorityClassName"`
+		RuntimeClassName   string `json:"runtimeClassName"`
 	}
-	if json.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil {
+	if item.Unmarshal(r.obj.Top.Get("spec"), &spec) != nil {
 		return false
 	}
 	message := strings.ToLower(err.Error())

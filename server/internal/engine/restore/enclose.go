@@ -41,16 +41,23 @@ func (r *itemRun) enclose(last bool) (leftOut bool, err error) {
 		}
 		return false, nil
 	}
-	if !last || decision.Raw == nil {
+	if !last {
 		return false, nil
 	}
-	changed, err := object.Decode(decision.Raw)
+	if r.changesType() {
+		return true, r.fail(fmt.Errorf("error restoring %s: a resource modifier made it a %s, which is not rehearsed", r.id,
+			r.obj.ListKey()))
+	}
+	// What is sent is what the decision was made on.
+	decided, err := object.Decode(decision.Raw)
 	if err != nil {
 		return true, r.fail(fmt.Errorf("decode %s as it is rehearsed: %w", r.id, err))
 	}
-	r.obj, r.reset = changed, changed
-	r.finding.because("rehearsed " + strings.Join(decision.Changes, ", "))
-	r.log.Info("changed for the rehearsal", "changes", decision.Changes)
+	r.obj, r.reset = decided, decided
+	if len(decision.Changes) > 0 {
+		r.finding.because("rehearsed " + strings.Join(decision.Changes, ", "))
+		r.log.Info("changed for the rehearsal", "changes", decision.Changes)
+	}
 	return false, nil
 }
 

@@ -63,6 +63,8 @@ type Request struct {
 	Enclose func(enclosure.Item) (enclosure.Decision, error)
 	// Hooks, unless nil, runs the hooks of the created pods.
 	Hooks Hooks
+	// Slot is left while the restore waits and none of its items is at work; nil for none.
+	Slot Slot
 	// Begun, unless nil, is called with the scope of the restore before its first write.
 	Begun func(Scope)
 	// Account, unless nil, gets what becomes of each item.
@@ -111,11 +113,13 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		snapshots:    req.Snapshots,
 		tracker:      newTracker(),
 		account:      req.Account,
-		pool:         newPool(options.Workers),
-		owners:       newOwners(req.Restore),
+		pool:         newPool(options.Workers, req.Slot),
+		owners:       newOwners(req.Restore, req.Enclose != nil),
 		operations:   itemaction.NewOperations(req.Journal, req.Followed, time.Now),
 		waiter:       ready.NewWaiter(options.PollInterval, options.PollInterval),
 		objects:      ready.NewWaiter(firstPause, options.PollInterval),
+		gates:        newAllowance(options.ResourceTimeout),
+		terminating:  newAllowance(options.TerminatingTimeout),
 		state:        newState(req.Progress),
 	}
 	if e.account == nil {
@@ -151,6 +155,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if err := e.restoreOwners(ctx); err != nil {
 		return err
 	}
+	if err := e.reportVanished(ctx); err != nil {
+		return err
+	}
 	e.warnOfIdle()
 	return nil
 }
@@ -169,6 +176,7 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	if e.api, err = kubeapi.New(config, e.log, e.options.OutageTimeout); err != nil {
 		return err
 	}
+	e.api.Stalled = e.stalled
 	if e.restoreJSON, err = json.Marshal(e.restore); err != nil {
 		return fmt.Errorf("encode the restore for plugins: %w", err)
 	}
@@ -259,6 +267,7 @@ func (e *engine) restoreItems(ctx context.Context, helper *discovery.Helper) err
 
 // warnOfIdle records settings of the spec for objects of the backup that have matched no object.
 func (e *engine) warnOfIdle() {
+	e.warnOfReferences()
 	for _, warning := range e.selection.UnmatchedSelectors() {
 		e.warn(warning)
 	}

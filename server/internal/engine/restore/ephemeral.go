@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-dev/cleat/framework/podclaims"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
@@ -35,7 +36,7 @@ func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 	case err != nil || !uses:
 		return false, err
 	case why == "":
-		r.obj.SetAnnotation(ephemeralAnnotation, pod)
+		r.ephemeralOwner = pod
 		return false, nil
 	case len(r.dataOf()) > 0:
 		r.warn(fmt.Errorf("%s is not restored, nor is its data: it is the claim of an ephemeral volume of pod %s/%s, %s",
@@ -50,7 +51,7 @@ func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 // in the backup, or "" if there is none.
 func (r *itemRun) ephemeralOf() string {
 	var stored metav1.PartialObjectMetadata
-	if len(r.obj.OwnerReferences) == 0 || json.Unmarshal(r.raw, &stored) != nil {
+	if len(r.obj.OwnerReferences) == 0 || item.Unmarshal(r.raw, &stored) != nil {
 		return ""
 	}
 	owner := metav1.GetControllerOf(&stored)
@@ -71,7 +72,7 @@ func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	var pod corev1.Pod
 	raw, err := r.engine.archive.Read(entry)
 	if err == nil {
-		err = json.Unmarshal(raw, &pod)
+		err = item.Unmarshal(raw, &pod)
 	}
 	if err != nil {
 		return false, "", fmt.Errorf("read pod %s, which owns it: %w", name, err)
@@ -96,7 +97,7 @@ func (r *itemRun) adoptClaims(ctx context.Context, name string, uid types.UID) e
 		return nil
 	}
 	var pod corev1.PodSpec
-	if err := json.Unmarshal(spec, &pod); err != nil {
+	if err := item.Unmarshal(spec, &pod); err != nil {
 		return r.fail(fmt.Errorf("error restoring the volumes of %s: its spec: %w", r.id, err))
 	}
 	for i := range pod.Volumes {

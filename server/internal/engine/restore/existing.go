@@ -46,12 +46,11 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 			return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 		}
 		r.uid, r.existed = x.meta.Metadata.UID, true
-		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for objects that the restore creates
-			r.obj.RemoveAnnotations(ephemeralAnnotation)
-			r.reset.RemoveAnnotations(ephemeralAnnotation)
-		}
 		if !r.updates() && r.isFromFormerAttempt(x.meta) {
 			return r.resume(ctx, to, x.meta, own)
+		}
+		if attempt == 1 {
+			r.reportKeptData(r.isFromFormerAttempt(x.meta))
 		}
 		if attempt == 1 && to.gvr.GroupResource() == podsResource {
 			if err := r.resumePod(ctx, x.meta); err != nil {

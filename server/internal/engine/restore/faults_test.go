@@ -351,7 +351,7 @@ func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	require.Contains(t, created(result, ""), "ConfigMap "+ns+"/other")
 	require.Len(t, result.Results.Errors.Cluster, 1)
 	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+
-		" is not ready after 30s (condition NamesAccepted is not met")
+		" is not ready after 30s of waits (condition NamesAccepted is not met")
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "its custom resource")
 }
 

@@ -2,9 +2,9 @@ package restore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/hook"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/panics"
 	"github.com/cleat-dev/cleat/server/internal/kube/runlog"
@@ -122,7 +123,11 @@ func (r *itemRun) conclude() {
 			claim.action = actionFailed
 		}
 	}
+	claim.sum = r.sum()
 	r.define()
+	if claim.action == actionCreated || claim.action == actionUpdated {
+		r.reportReferences()
+	}
 	r.report(claim.action)
 	if claim.action == actionCreated || claim.action == actionUpdated {
 		done, total := e.counts()
@@ -175,10 +180,10 @@ func (r *itemRun) completed() bool {
 		return false
 	}
 	var status struct {
-		Phase          string
-		CompletionTime string
+		Phase          string `json:"phase"`
+		CompletionTime string `json:"completionTime"`
 	}
-	if json.Unmarshal(r.obj.Top.Get("status"), &status) != nil {
+	if item.Unmarshal(r.obj.Top.Get("status"), &status) != nil {
 		return false
 	}
 	if gr == jobsResource {
@@ -206,10 +211,13 @@ func (r *itemRun) restore(ctx context.Context) error {
 		return err
 	}
 	r.status = r.obj.Top.Get("status")
+	r.controlled = slices.ContainsFunc(r.obj.OwnerReferences, func(o item.OwnerReference) bool { return o.Controller })
 	if err := r.takeOwners(); err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	r.obj.Reset()
+	// An action may ask for that. The archive must not.
+	r.obj.RemoveAnnotations(velerov1.MustIncludeAdditionalItemsRestoreAnnotation)
 	if !r.tried {
 		if skip, stop, err := r.runActions(ctx); err != nil || skip || stop {
 			return err
@@ -228,18 +236,19 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if err := r.modify(); err != nil {
 		return err
 	}
-	if leftOut, err := r.enclose(true); leftOut || err != nil {
-		return err
-	}
-	if r.tried {
-		ctx = kubeapi.WithDryRun(ctx)
-	}
 	to, err := r.target()
 	if err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	if r.leavesOut(to) {
 		return nil
+	}
+	r.dropOrders()
+	if leftOut, err := r.enclose(true); leftOut || err != nil {
+		return err
+	}
+	if r.tried {
+		ctx = kubeapi.WithDryRun(ctx)
 	}
 	return r.writeOwned(ctx, to, home,
 		object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager))
@@ -304,6 +313,15 @@ func (r *itemRun) target() (target, error) {
 	return to, nil
 }
 
+// dropOrders removes from the object what servers and agents act upon, except what the restore itself has decided.
+// Nothing may add to the object after it.
+func (r *itemRun) dropOrders() {
+	r.obj.RemoveOrders(string(r.engine.restore.UID))
+	if r.ephemeralOwner != "" {
+		r.obj.SetAnnotation(ephemeralAnnotation, r.ephemeralOwner)
+	}
+}
+
 // changesType reports whether actions or modifiers have changed the type of the object.
 func (r *itemRun) changesType() bool {
 	return r.key.kind() != r.obj.Kind || r.entry.GroupResource.Group != r.obj.GroupVersion().Group
@@ -351,10 +369,12 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 			if err := r.reportLostData(); err != nil {
 				return err
 			}
+			r.reportMixedData()
 			return r.complete(ctx, to, made, own)
 		case errors.Is(err, errUnchecked), r.isCreatedLater(err):
 			r.claim.action, r.claim.exists = actionCreated, true
 			r.finding.uncheck(err)
+			r.reportMixedData()
 			return r.reportLostData()
 		case fatal(ctx, err):
 			return err
@@ -362,6 +382,10 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 			definition := archive.Entry{GroupResource: crdsResource, Name: r.entry.GroupResource.String()}
 			if r.engine.refusals.waits(definition) && r.postpone(to, home, own, err) {
 				return nil
+			}
+			if r.engine.isUndefinedMeanwhile(to.gvr.GroupResource()) {
+				return r.fail(fmt.Errorf("error restoring %s: the definition %s was deleted during the restore; restore again",
+					r.id, to.gvr.GroupResource()))
 			}
 			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or "+
 				"exclude them with excludedResources: %w",
@@ -381,6 +405,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, ow
 			return r.refused(err)
 		case readErr != nil:
 			r.claim.exists = true
+			r.reportKeptData(false)
 			r.warn(fmt.Errorf("%s exists in the cluster but cannot be read, so it was left as it is: %w", r.id, readErr))
 			return nil
 		case attempt == attempts:
@@ -428,23 +453,12 @@ func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, o
 	return made, err
 }
 
-// createIn creates the object in a namespace. In a dry run it returns errUnchecked if the API server cannot check the
-// creation.
-func (r *itemRun) createIn(
-	ctx context.Context, to target, home *namespaceState, own object.Ownership,
-) (written, error) {
-	if err := r.unchecked(to, home); err != nil {
-		return written{}, err
-	}
-	return r.engine.create(ctx, to, r.obj, own)
-}
-
 // complete restores the parts that a creation does not: status and field ownership.
 func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership) error {
 	if r.engine.dry != nil || r.tried {
 		return nil
 	}
-	if r.restoresStatus() {
+	if r.restoresStatus() && !r.engine.requiresStatus(to.gvr.GroupResource()) {
 		if err := r.engine.writeStatus(ctx, to, r.obj, made, r.status, own); err != nil {
 			if fatal(ctx, err) {
 				return err
@@ -463,12 +477,6 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		return r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID)
 	}
 	return nil
-}
-
-// restoresStatus reports whether the object has a status in the backup that is to be restored.
-func (r *itemRun) restoresStatus() bool {
-	return len(r.status) > 0 && string(r.status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource,
-		r.obj.Annotations)
 }
 
 // runHooks starts the hooks of a pod that this restore has created.

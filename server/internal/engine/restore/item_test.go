@@ -257,6 +257,53 @@ func TestStatusIsRestoredOnRequest(t *testing.T) {
 		restored("some", &velerov1.RestoreStatusSpec{IncludedResources: []string{"widgets." + group}}))
 }
 
+// TestRequiredStatus restores objects of a definition without the status subresource whose schema requires a status.
+func TestRequiredStatus(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group, ns := unique(t, "g")+".example.com", unique(t, "st")
+	definition := widgetCRD(group, "crates", "Crate")
+	var crd obj
+	require.NoError(t, json.Unmarshal(definition.body, &crd))
+	version := dig(crd, "spec", "versions").([]any)[0].(obj)
+	delete(version, "subresources")
+	version["schema"] = obj{"openAPIV3Schema": obj{"type": "object", "required": []string{"status"}, "properties": obj{
+		"spec":   obj{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+		"status": obj{"type": "object", "required": []string{"phase"}, "properties": obj{"phase": obj{"type": "string"}}},
+	}}}
+	definition.body, _ = json.Marshal(crd)
+	crate := func(name, status string) thing {
+		extra := obj{"spec": obj{"a": 1}}
+		if status != "" {
+			extra["status"] = obj{"phase": status}
+		}
+		return in("crates."+group, group+"/v1", "Crate", ns, name, extra)
+	}
+	things := []thing{namespaceThing(ns, nil), definition, crate("without", "")}
+	for i := range 20 {
+		things = append(things, crate(fmt.Sprintf("c%02d", i), "Done"))
+	}
+	restore := func(name string, status *velerov1.RestoreStatusSpec) *Result {
+		return c.mustRestore(pack(t, things...), newRestore(name, func(s *velerov1.RestoreSpec) { s.RestoreStatus = status }))
+	}
+
+	result := restore("plain", nil)
+	require.Equal(t, 21, result.Results.Errors.Count())
+	hint := "its definition requires a status, which is restored only on request: add crates." + group +
+		" to spec.restoreStatus.includedResources (--status-include-resources)"
+	for _, message := range result.Results.Errors.Namespaces[ns] {
+		require.Contains(t, message, "status: Required value")
+		require.Equal(t, !strings.Contains(message, "/without: "), strings.Contains(message, hint), message)
+	}
+
+	result = restore("with", &velerov1.RestoreStatusSpec{IncludedResources: []string{"crates." + group}})
+	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results)
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "/without: ")
+	for _, one := range things[3:] {
+		require.Equal(t, "Done", dig(c.live(one), "status", "phase"), one.name)
+	}
+}
+
 func TestMappingOfTwoNamespacesToOneObject(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -33,12 +33,15 @@ type itemRun struct {
 	liveName  string // in the cluster
 	status    []byte // in the archive
 
-	volumeName string          // of a claim
-	made       *volumes.Volume // for a persistent volume; nil for none
+	volumeName string // of a claim
+	// ephemeralOwner is the pod of a claim of a generic ephemeral volume; "" for none.
+	ephemeralOwner string
+	made           *volumes.Volume // for a persistent volume; nil for none
 
-	moving   bool // an action restores the volumes of a pod
-	operates bool // an action has started an operation
+	moving   string // the action that restores the volumes of a pod
+	operates bool   // an action has started an operation
 
+	controlled  bool // it has a controller in the archive
 	archivedUID types.UID
 	owners      []metav1.OwnerReference // in the archive; nil if they are not restored
 	given       []metav1.OwnerReference // those of them with which it is written
@@ -70,6 +73,13 @@ func (r *itemRun) warnIn(namespace string, err error) {
 	r.finding.because(err.Error())
 	r.log.Warn(err.Error())
 	r.engine.results.Warning(namespace, err.Error())
+}
+
+// caution records a warning that does not say that the item is not restored.
+func (r *itemRun) caution(err error) {
+	r.finding.because(err.Error())
+	r.log.Warn(err.Error())
+	r.engine.results.Warning(r.namespace, err.Error())
 }
 
 // leave records the reason why the item is not restored. It is neither a warning nor an error.

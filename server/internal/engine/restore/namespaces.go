@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
@@ -33,10 +34,27 @@ type namespaceState struct {
 // restored into them.
 func (e *engine) listNamespaces(ctx context.Context) error {
 	e.namespaces.states, e.namespaces.checked = map[string]*namespaceState{}, map[string]bool{}
+	e.namespaces.first = map[string]types.UID{}
 	restored := map[string]bool{}
 	for entry := range e.archive.Items(namespacesResource) {
 		restored[e.selection.Target(entry.Name)] = true
 	}
+	return e.eachNamespace(ctx, func(found written, raw []byte) {
+		if found.Metadata.DeletionTimestamp != "" {
+			return
+		}
+		state := &namespaceState{ready: make(chan struct{})}
+		close(state.ready)
+		if restored[found.Metadata.Name] {
+			state.found = slices.Clone(raw)
+		}
+		e.namespaces.states[found.Metadata.Name] = state
+		e.namespaces.first[found.Metadata.Name] = found.Metadata.UID
+	})
+}
+
+// eachNamespace calls do for the metadata of each namespace of the cluster.
+func (e *engine) eachNamespace(ctx context.Context, do func(found written, raw []byte)) error {
 	next := ""
 	for {
 		reply, err := e.api.Do(ctx, kubeapi.Request{
@@ -57,18 +75,20 @@ func (e *engine) listNamespaces(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("decode the list of namespaces: %w", err)
 			}
-			if found.Metadata.DeletionTimestamp == "" {
-				state := &namespaceState{ready: make(chan struct{})}
-				close(state.ready)
-				if restored[found.Metadata.Name] {
-					state.found = slices.Clone(raw)
-				}
-				e.namespaces.states[found.Metadata.Name] = state
-			}
+			do(found, raw)
 		}
 		if next = list.Metadata.Continue; next == "" {
 			return nil
 		}
+	}
+}
+
+// firstSeen records the UID of a namespace, unless it had another one before.
+func (e *engine) firstSeen(name string, uid types.UID) {
+	e.namespaces.mu.Lock()
+	defer e.namespaces.mu.Unlock()
+	if e.namespaces.first[name] == "" {
+		e.namespaces.first[name] = uid
 	}
 }
 
@@ -139,11 +159,13 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
 	own.Apply = false // its conflict does not distinguish a terminating namespace from other causes
 	to := target{gvr: gvrNamespaces}
-	deadline, waiting := time.Now().Add(e.options.TerminatingTimeout), false
+	var until time.Time // zero before the first pause
+	waiting := false
 	for {
 		made, err := e.create(ctx, to, o, own)
 		if err == nil {
 			e.log.Info("created the namespace", "namespace", name)
+			e.firstSeen(name, made.Metadata.UID)
 			e.tracker.add(itemKey{listKey: "v1/Namespace", name: name}, actionCreated)
 			e.reportNamespace(source, name, outcome.Created, "")
 			if e.dry != nil {
@@ -173,6 +195,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 			}
 			if live.DeletionTimestamp == nil {
 				state.found = reply.Body
+				e.firstSeen(name, live.UID)
 				return nil
 			}
 			if e.dry != nil {
@@ -187,10 +210,13 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 				defer waits.Begin(ctx, "the end of namespace %s, which is being deleted, so that it can be created", name).End()
 			}
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore "+
-				"again",
-				name, e.options.TerminatingTimeout)
+		if until.IsZero() {
+			until = e.terminating.begin()
+			defer e.terminating.end()
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("namespace %s is being deleted and still existed after %s, in which the restore has waited for "+
+				"what is being deleted; complete its deletion and restore again", name, e.options.TerminatingTimeout)
 		}
 		if err := e.pause(ctx, pause); err != nil {
 			return err
@@ -246,6 +272,8 @@ func (e *engine) namespaceObject(source, name string) *object.Object {
 					bare.Metadata.Set(key, value)
 				}
 			}
+			bare.Labels, bare.Annotations = archived.Labels, archived.Annotations
+			bare.RemoveOrders(string(e.restore.UID))
 			if spec := archived.Top.Get("spec"); spec != nil {
 				bare.Top.Set("spec", spec)
 			}

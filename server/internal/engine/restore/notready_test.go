@@ -35,11 +35,12 @@ func TestAcceptGraph_NotReady(t *testing.T) {
 	id := "validatingwebhookconfigurations.admissionregistration.k8s.io/" + ns
 	require.Eventually(t, func() bool {
 		oldest, _ := list.Longest()
-		return len(oldest) == 1 && oldest[0].For == id+" to be ready, for up to 6s, so that what needs it can be restored" &&
+		return len(oldest) == 1 && strings.HasPrefix(oldest[0].For, id+" to be ready until ") &&
+			strings.HasSuffix(oldest[0].For, ", so that what needs it can be restored; all such waits share 6s") &&
 			oldest[0].Because == "service "+ns+"/hooks has no ready endpoint"
 	}, 5*time.Minute, 20*time.Millisecond)
 	result := <-ended
-	require.Equal(t, []string{id + " is not ready after 6s (service " + ns + "/hooks has no ready endpoint); " +
+	require.Equal(t, []string{id + " is not ready after 6s of waits (service " + ns + "/hooks has no ready endpoint); " +
 		"what needs it is restored nevertheless"}, result.Results.Warnings.Cluster)
 	require.Equal(t, 1, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "widgets."+group+"/"+ns+"/w")
@@ -129,8 +130,8 @@ func TestAcceptGraph_Claims(t *testing.T) {
 	require.Nil(t, c.live(pod("never")))
 	result := <-ended
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
-	require.Equal(t, []string{"persistentvolumeclaims/" + ns + "/never is not ready after 20s (its storage class " +
-		"binds at once, and it is not bound); what needs it is restored nevertheless"},
+	require.Equal(t, []string{"persistentvolumeclaims/" + ns + "/never is not ready after 20s of waits (its storage " +
+		"class binds at once, and it is not bound); what needs it is restored nevertheless"},
 		result.Results.Warnings.Namespaces[ns])
 	require.NotNil(t, c.live(pod("never")))
 }

@@ -27,10 +27,12 @@ type Options struct {
 	Priorities plan.Priorities
 	// Workers is the number of items that are restored at the same time; 0 for as many as are fastest, up to pace.Max.
 	Workers int
-	// ResourceTimeout limits the wait for an object that the restore has created to be ready, and for additional items
-	// if the plugin sets no limit; default 10 minutes.
+	// ResourceTimeout limits the time of all waits together for objects that the restore has created to be ready, for
+	// webhooks and aggregated APIs that fail, and for additional items that are not ready, if the plugin sets no limit;
+	// default 10 minutes.
 	ResourceTimeout time.Duration
-	// TerminatingTimeout limits the wait for a namespace that is being deleted; default 10 minutes.
+	// TerminatingTimeout limits the time of all waits together for namespaces and volumes that are being deleted; default
+	// 10 minutes.
 	TerminatingTimeout time.Duration
 	// PollInterval is the pause between two checks of a condition that the restore waits for; default 1 second.
 	PollInterval time.Duration

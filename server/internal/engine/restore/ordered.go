@@ -44,6 +44,10 @@ func (e *engine) plan() (*plan.Order, error) {
 		}
 	}
 	made.Complete()
+	if n := made.Calling(); n > 0 && e.dry == nil {
+		e.log.Info("the API server calls services because of objects that are restored; all waits for what is not ready "+
+			"share their time", "objects", n, "time", e.options.ResourceTimeout.String())
+	}
 	for _, cycle := range made.Cycles {
 		const few = 10
 		var broken []string
@@ -88,7 +92,7 @@ func (e *engine) restoreInOrder(ctx context.Context, helper *discovery.Helper, p
 		group.Go(func() {
 			var err error
 			if ctx.Err() == nil {
-				_, err = e.restoreEntry(withTurn(ctx, s, item), &worker{}, entry, selectedByFilters)
+				_, err = e.restoreEntry(atWork(withTurn(ctx, s, item)), &worker{}, entry, selectedByFilters)
 			}
 			e.pool.end()
 			if err == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/kube/item"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/orders"
 )
 
 // maxLate is the maximum number of objects that get owners after their creation. It bounds the memory of a restore.
@@ -37,9 +38,10 @@ type owners struct {
 	blocks map[objectKey]bool
 }
 
-// newOwners returns the owners of a restore, or nil if it restores none.
-func newOwners(r *velerov1.Restore) *owners {
-	if wanted, _ := velerov1.RestoresOwnerReferences(r); !wanted { // its validation has reported the error
+// newOwners returns the owners of a restore, or nil if it restores none. What is enclosed gets none, because the
+// deletion of an owner outside would wait for it.
+func newOwners(r *velerov1.Restore, isEnclosed bool) *owners {
+	if wanted, _ := velerov1.RestoresOwnerReferences(r); !wanted || isEnclosed { // its validation has reported the error
 		return nil
 	}
 	return &owners{blocks: map[objectKey]bool{}}
@@ -78,7 +80,7 @@ func (r *itemRun) takeOwners() error {
 	if raw == nil || r.engine.owners == nil {
 		return nil
 	}
-	if err := json.Unmarshal(raw, &r.owners); err != nil {
+	if err := item.Unmarshal(raw, &r.owners); err != nil {
 		return fmt.Errorf("its metadata.ownerReferences: %w", err)
 	}
 	return nil
@@ -239,6 +241,9 @@ func (e *engine) resolveOwner(
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return nil, false, fmt.Sprintf("its apiVersion %q is not group/version", ref.APIVersion), nil
+	}
+	if orders.IsGroup(gv.Group) {
+		return nil, false, "servers and agents take what custom resources of theirs own for what they have made", nil
 	}
 	kind, ok := e.snapshot.Load().ByKind(gv.WithKind(ref.Kind).GroupKind())
 	if !ok {

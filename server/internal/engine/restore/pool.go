@@ -17,15 +17,17 @@ const maxParked = 512
 type pool struct {
 	begun  chan struct{} // an element for each item that is restored or parked
 	active *pace.Limit   // of items that are restored
+	slot   *slot         // of the whole restore
 }
 
-// newPool returns a pool of so many workers, or of as many as are fastest if workers is 0.
-func newPool(workers int) pool {
+// newPool returns a pool of so many workers, or of as many as are fastest if workers is 0. of is the slot of the
+// restore, nil for none.
+func newPool(workers int, of Slot) pool {
 	active := pace.NewAdaptive()
 	if workers > 0 {
 		active = pace.NewFixed(workers)
 	}
-	return pool{begun: make(chan struct{}, active.Most()+maxParked), active: active}
+	return pool{begun: make(chan struct{}, active.Most()+maxParked), active: active, slot: &slot{of: of}}
 }
 
 // begin returns true when an item may be begun, and false when ctx has ended.
@@ -35,6 +37,7 @@ func (p pool) begin(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+	p.slot.work(ctx)
 	p.active.Enter()
 	return true
 }
@@ -42,6 +45,7 @@ func (p pool) begin(ctx context.Context) bool {
 // end is called when an item is done.
 func (p pool) end() {
 	p.active.Leave(true)
+	p.slot.rest()
 	<-p.begun
 }
 
@@ -54,7 +58,13 @@ func (p pool) park(ctx context.Context, wait func() error) error {
 	timer := time.AfterFunc(patience, func() { passTurn(ctx) })
 	defer timer.Stop()
 	p.active.Leave(false)
-	defer p.active.Enter()
+	ended := p.slot.wait()
+	p.slot.rest()
+	defer func() {
+		ended()
+		p.slot.work(ctx)
+		p.active.Enter()
+	}()
 	return wait()
 }
 
@@ -73,7 +83,7 @@ func each[T any](ctx context.Context, p pool, items []T, do func(context.Context
 			if ctx.Err() != nil {
 				return
 			}
-			if err := do(ctx, item); err != nil {
+			if err := do(atWork(ctx), item); err != nil {
 				cancel(err)
 			}
 		})

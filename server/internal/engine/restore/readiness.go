@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -78,8 +79,8 @@ func (u *unready) take(entry archive.Entry) *readiness {
 }
 
 // awaitReady returns when an item of a plan is ready for those that need it. It waits if this restore has created the
-// item and others need it strictly, and for each definition, whose error nothing else would tell. After ResourceTimeout
-// it records a warning. The caller holds no slot of the pool.
+// item and others need it strictly, and for each definition, whose error nothing else would tell. When the time of the
+// restore for its gates is over, it records a warning. The caller holds no slot of the pool.
 func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	one := e.unready.take(s.order.Item(item))
 	if one == nil {
@@ -96,30 +97,35 @@ func (e *engine) awaitReady(ctx context.Context, s *schedule, item int) error {
 	}
 	s.pass(item)
 	r := one.run
-	waiting := waits.Begin(ctx, "%s to be ready, for up to %s, so that what needs it can be restored", r.id,
-		e.options.ResourceTimeout)
+	until, over := e.gate(ctx)
+	defer over()
+	waiting := waits.Begin(ctx, "%s to be ready until %s, so that what needs it can be restored; all such waits share %s",
+		r.id, until.UTC().Format(time.RFC3339), e.options.ResourceTimeout)
 	defer waiting.End()
-	if why, err := e.awaitObject(ctx, one, waiting); err != nil {
-		return r.isNotReady(ctx, err, why, isDefinition)
+	late := !time.Now().Before(until)
+	if why, err := e.awaitObject(ctx, one, until, waiting); err != nil {
+		return r.isNotReady(ctx, err, why, late, isDefinition)
 	}
 	if isDefinition && (!needed || !s.order.IsConverted(item)) {
 		return nil
 	}
 	for _, called := range one.services {
 		waiting.Because(called.String() + " has no ready endpoint")
-		if why, err := e.awaitService(ctx, s.order, called); err != nil {
-			return r.isNotReady(ctx, err, why, false)
+		if why, err := e.awaitService(ctx, s.order, called, until); err != nil {
+			return r.isNotReady(ctx, err, why, late, false)
 		}
 	}
 	return nil
 }
 
 // awaitObject returns when the check of an item finds it ready, or an error and why it is not.
-func (e *engine) awaitObject(ctx context.Context, one *readiness, waiting *waits.Wait) (why string, err error) {
+func (e *engine) awaitObject(
+	ctx context.Context, one *readiness, until time.Time, waiting *waits.Wait,
+) (why string, err error) {
 	if one.check == nil {
 		return "", nil
 	}
-	err = e.objects.Wait(ctx, one.to.gvr.Resource, e.options.ResourceTimeout, func(ctx context.Context) (bool, error) {
+	err = e.objects.Wait(ctx, one.to.gvr.Resource, time.Until(until), func(ctx context.Context) (bool, error) {
 		live, err := e.api.Do(ctx, one.to.read(one.run.liveName, kubeapi.JSON))
 		if apierrors.IsNotFound(err) {
 			return false, errors.New("it does not exist any more")
@@ -138,15 +144,20 @@ func (e *engine) awaitObject(ctx context.Context, one *readiness, waiting *waits
 }
 
 // isNotReady records that the wait for the item has ended with an error: as a warning, but for a definition that is not
-// served. It returns the error only if that ends the whole restore.
-func (r *itemRun) isNotReady(ctx context.Context, err error, why string, unserved bool) error {
+// served. late means that no time was left when it began. It returns the error only if that ends the whole restore.
+func (r *itemRun) isNotReady(ctx context.Context, err error, why string, late, unserved bool) error {
 	if fatal(ctx, err) {
 		return cmp.Or(context.Cause(ctx), err)
 	}
-	if errors.Is(err, ready.ErrTimeout) {
-		err = fmt.Errorf("%s is not ready after %s (%s)", r.id, r.engine.options.ResourceTimeout, why)
-	} else {
+	limit := r.engine.options.ResourceTimeout
+	switch {
+	case !errors.Is(err, ready.ErrTimeout):
 		err = fmt.Errorf("%s is not ready: %w", r.id, err)
+	case late:
+		err = fmt.Errorf("%s is not ready (%s), and is not waited for, because others have taken the time for all waits, %s",
+			r.id, why, limit)
+	default:
+		err = fmt.Errorf("%s is not ready after %s of waits (%s)", r.id, limit, why)
 	}
 	if unserved {
 		return r.fail(fmt.Errorf("%w, so its custom resources cannot be restored", err))

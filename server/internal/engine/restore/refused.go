@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -148,10 +149,13 @@ func (e *engine) awaitWebhooks(ctx context.Context, planned *plan.Order, refused
 		if !planned.HasService(called) || !e.firstReport("wait for "+called.String()) {
 			continue
 		}
-		waiting := waits.Begin(ctx, "%s to be ready, so that what its webhook has to admit can be restored", called)
+		until, over := e.gate(ctx)
+		waiting := waits.Begin(ctx, "%s to be ready until %s, so that what its webhook has to admit can be restored; all "+
+			"such waits share %s", called, until.UTC().Format(time.RFC3339), e.options.ResourceTimeout)
 		waiting.Because(one.err.Error())
-		_, err := e.awaitService(ctx, planned, called)
+		_, err := e.awaitService(ctx, planned, called, until)
 		waiting.End()
+		over()
 		if err != nil && fatal(ctx, err) {
 			return false, err
 		}
@@ -179,5 +183,9 @@ func (r *itemRun) again(ctx context.Context, one *refusal) error {
 // refused records the answer of the API server that refuses to create the item.
 func (r *itemRun) refused(err error) error {
 	r.finding.refused(err)
+	if r.moving != "" {
+		err = fmt.Errorf("%w (with the init container in which it waits for its volumes; the ConfigMap of %s sets its "+
+			"resources)", err, r.moving)
+	}
 	return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 }

@@ -9,11 +9,13 @@ import (
 )
 
 // isFromFormerAttempt reports whether an object in the cluster was created by an attempt of this restore whose server
-// died. Controllers may have changed it since.
+// died. Controllers may have changed it since. One that is older than the Restore has its labels from another one of the
+// same name, for example.
 func (r *itemRun) isFromFormerAttempt(live written) bool {
 	labels := live.Metadata.Labels
 	return r.engine.resumed && labels[velerov1.RestoreNameLabel] == r.engine.restoreLabel &&
-		labels[velerov1.BackupNameLabel] == r.engine.backupLabel
+		labels[velerov1.BackupNameLabel] == r.engine.backupLabel &&
+		!live.Metadata.CreationTimestamp.Before(&r.engine.restore.CreationTimestamp)
 }
 
 // resume continues with an object that a former attempt has created. If it was not changed since, that attempt may

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -37,9 +38,11 @@ type serving struct {
 	err  error
 }
 
-// awaitService returns when a service has a ready endpoint, or an error and why it is not ready. It does not wait for a
-// service that neither the cluster nor the plan has.
-func (e *engine) awaitService(ctx context.Context, planned *plan.Order, called plan.Service) (why string, err error) {
+// awaitService returns when a service has a ready endpoint, or an error and why it is not ready. It waits until that
+// time, and not for a service that neither the cluster nor the plan has.
+func (e *engine) awaitService(
+	ctx context.Context, planned *plan.Order, called plan.Service, until time.Time,
+) (why string, err error) {
 	e.services.mu.Lock()
 	one, known := e.services.some[called]
 	if !known {
@@ -51,7 +54,7 @@ func (e *engine) awaitService(ctx context.Context, planned *plan.Order, called p
 	}
 	e.services.mu.Unlock()
 	if !known {
-		one.err = e.objects.Wait(ctx, called.String(), e.options.ResourceTimeout,
+		one.err = e.objects.Wait(ctx, called.String(), time.Until(until),
 			func(ctx context.Context) (bool, error) {
 				ready, why, err := e.serves(ctx, planned, called)
 				if err == nil { // the end of the wait may have interrupted it

@@ -7,12 +7,13 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 )
 
-// settled holds what became of the items of a plan, in a byte for each, because there may be millions. The zero value
+// settled holds what became of the items of a plan, in a few bytes for each, because there may be millions. The zero value
 // holds nothing.
 type settled struct {
 	order   *plan.Order
 	target  func(namespace string) string
 	results []itemResult
+	sums    []uidSum
 	kinds   map[schema.GroupResource]string // the list keys of the objects of each resource
 	merged  map[string]bool                 // namespaces of the cluster into which several are restored
 }
@@ -30,6 +31,7 @@ func (r itemResult) exists() bool   { return r&isThere != 0 }
 
 func newSettled(order *plan.Order, namespaces []string, target func(namespace string) string) settled {
 	s := settled{order: order, target: target, results: make([]itemResult, order.Len()),
+		sums:  make([]uidSum, order.Len()),
 		kinds: map[schema.GroupResource]string{}, merged: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, namespace := range namespaces {
@@ -68,6 +70,7 @@ func (s *settled) put(key itemKey, e archive.Entry, c *claim) bool {
 		return false
 	}
 	s.kinds[e.GroupResource] = key.listKey
+	s.sums[at] = c.sum
 	s.results[at] = isSettled | itemResult(c.action)
 	if c.exists {
 		s.results[at] |= isThere

@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
 	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 	"github.com/cleat-dev/cleat/server/internal/kube/waits"
+	"github.com/cleat-dev/cleat/server/internal/spec/enclosure"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
@@ -23,17 +24,21 @@ import (
 const originalNameAnnotation = "velero.io/original-pv-name"
 
 // restoreSnapshot makes a new volume from a snapshot for the persistent volume, unless that is in the cluster. If it
-// is there and its claim is restored into another namespace, the claim gets a copy with another name. An error means
-// that the persistent volume is not restored.
+// is there and its claim is restored into another namespace, the claim gets a copy with another name. So it does in an
+// enclosure. An error means that the persistent volume is not restored.
 func (r *itemRun) restoreSnapshot(ctx context.Context, taken *volumes.Snapshot, mapped bool) error {
 	name := r.obj.Name
 	exists, err := r.volumeStays(ctx, name)
 	if err != nil {
 		return err
 	}
-	if exists && mapped {
+	if isEnclosed := r.engine.enclose != nil; isEnclosed || exists && mapped {
+		prefix := "velero-clone-"
+		if isEnclosed {
+			prefix = enclosure.VolumePrefix(string(r.engine.restore.UID))
+		}
 		// The name is the same in each attempt, so that no attempt makes a second copy.
-		clone := "velero-clone-" + uuid.NewSHA1(uuid.Nil, []byte(string(r.engine.restore.UID)+"/"+name)).String()
+		clone := prefix + uuid.NewSHA1(uuid.Nil, []byte(string(r.engine.restore.UID)+"/"+name)).String()
 		if exists, err = r.volumeStays(ctx, clone); err != nil {
 			return err
 		}
@@ -122,9 +127,7 @@ func (r *itemRun) dropRecord(ctx context.Context) {
 // volumeStays reports whether the cluster has a persistent volume of that name. If the volume is being deleted, or
 // will be because its claim was, volumeStays waits for its end.
 func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
-	deadline := time.Now().Add(r.engine.options.TerminatingTimeout)
-	defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored",
-		name).End()
+	var until time.Time // zero until it waits
 	to := target{gvr: volumesResource.WithVersion("v1")}
 	for {
 		reply, err := r.engine.api.Do(ctx, to.read(name, kubeapi.JSON))
@@ -143,9 +146,16 @@ func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 		if live.DeletionTimestamp == nil && !released || r.engine.dry != nil {
 			return true, nil
 		}
-		if time.Now().After(deadline) {
-			return false, fmt.Errorf("persistent volume %s is being deleted and still existed after %s; complete its deletion "+
-				"and restore again", name, r.engine.options.TerminatingTimeout)
+		if until.IsZero() {
+			until = r.engine.terminating.begin()
+			defer r.engine.terminating.end()
+			defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored",
+				name).End()
+		}
+		if time.Now().After(until) {
+			return false, fmt.Errorf("persistent volume %s is being deleted and still existed after %s, in which the restore "+
+				"has waited for what is being deleted; complete its deletion and restore again", name,
+				r.engine.options.TerminatingTimeout)
 		}
 		if err := r.engine.pause(ctx, r.engine.options.PollInterval); err != nil {
 			return false, err

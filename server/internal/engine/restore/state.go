@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/manifest"
@@ -43,6 +44,10 @@ type state struct {
 	gaps        []string
 	leftOut     map[schema.GroupResource]int // objects that were not restored because of a server
 	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated because the server needs them
+
+	undefined     map[schema.GroupResource]bool // custom resources whose definition others have deleted
+	requireStatus map[schema.GroupResource]bool // objects are created with their status
+	referring     int                           // objects that refer to namespaces that are mapped
 }
 
 func newState(progress func(done, total int)) state {
@@ -53,6 +58,7 @@ func newState(progress func(done, total int)) state {
 		progress: progress, defined: map[schema.GroupResource]bool{}, redefined: map[schema.GroupResource]bool{},
 		provisioned: map[string]bool{}, renamed: map[string]string{}, reported: map[string]bool{},
 		leftOut: map[schema.GroupResource]int{}, keptAsIs: map[schema.GroupResource]int{},
+		undefined: map[schema.GroupResource]bool{}, requireStatus: map[schema.GroupResource]bool{},
 	}
 }
 
@@ -121,6 +127,20 @@ func (e *engine) isDefined(gr schema.GroupResource) bool {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
 	return e.state.defined[gr]
+}
+
+// forgetDefined records that others have deleted the definition of custom resources.
+func (e *engine) forgetDefined(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	delete(e.state.defined, gr)
+	e.state.undefined[gr] = true
+}
+
+func (e *engine) isUndefinedMeanwhile(gr schema.GroupResource) bool {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.undefined[gr]
 }
 
 func (e *engine) addProvisioned(volume string) {
@@ -221,6 +241,8 @@ type engine struct {
 	owners       *owners       // nil if they are not restored
 	waiter       *ready.Waiter // for actions
 	objects      *ready.Waiter // for objects
+	gates        *allowance    // for what is not ready, and for webhooks that fail
+	terminating  *allowance    // for what is being deleted
 	unready      unready
 	services     services
 	bindings     bindings
@@ -241,5 +263,6 @@ type serverPart struct {
 type namespaces struct {
 	mu      sync.Mutex
 	states  map[string]*namespaceState
-	checked map[string]bool // checked again because the server has reported them as deleted
+	checked map[string]bool      // checked again because the server has reported them as deleted
+	first   map[string]types.UID // UIDs of those that were found or created first
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/plan"
 )
@@ -34,12 +36,14 @@ func (k itemKey) kind() string { return k.listKey[strings.LastIndexByte(k.listKe
 
 // claim is the restore of one item. Its owner writes action and exists.
 type claim struct {
-	source string // namespace in the backup
-	owner  *worker
-	done   chan struct{} // closed when the owner has finished; nil afterwards
+	source   string // namespace in the backup
+	resource schema.GroupResource
+	owner    *worker
+	done     chan struct{} // closed when the owner has finished; nil afterwards
 
 	action action
 	exists bool // in the cluster, so that other items may rely on it
+	sum    uidSum
 }
 
 // tracker ensures that each item is restored once, even if many others need it, and records the results.
@@ -71,7 +75,7 @@ func (t *tracker) claim(w *worker, key itemKey, e archive.Entry) (c *claim, clai
 	if result, ok := t.find(e); ok {
 		return &claim{source: e.Namespace, action: result.action(), exists: result.exists()}, false
 	}
-	c = &claim{source: e.Namespace, owner: w, done: make(chan struct{})}
+	c = &claim{source: e.Namespace, resource: e.GroupResource, owner: w, done: make(chan struct{})}
 	t.claims[key] = c
 	return c, true
 }
@@ -150,13 +154,28 @@ func (t *tracker) add(key itemKey, made action) {
 
 // created reports whether the restore has created an item.
 func (t *tracker) created(key itemKey, e archive.Entry) bool {
+	made, _ := t.result(key, e)
+	return made == actionCreated
+}
+
+// existed reports whether an item was in the cluster before the restore.
+func (t *tracker) existed(key itemKey, e archive.Entry) bool {
+	made, exists := t.result(key, e)
+	return exists && made != actionCreated
+}
+
+// result returns what the restore has done with an item, and whether that is in the cluster.
+func (t *tracker) result(key itemKey, e archive.Entry) (made action, exists bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c := t.claims[key]; c != nil {
-		return c.done == nil && c.action == actionCreated
+		if c.done != nil {
+			return actionNone, false
+		}
+		return c.action, c.exists
 	}
-	result, ok := t.find(e)
-	return ok && result.action() == actionCreated
+	result, _ := t.find(e)
+	return result.action(), result.exists()
 }
 
 // take returns the results. The tracker is empty afterwards.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/podclaims"
+	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/volume"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
@@ -74,15 +76,16 @@ func (r *itemRun) reportLostData() error {
 	return nil
 }
 
+// isOfPod reports whether a volume has data that is restored in a pod.
+func isOfPod(v *volume.Volume) bool { return v.Restorer == framework.RolePodVolumeRestores && !v.Empty }
+
 // concerns reports whether an action is called for the item. The action for volumes of pods is called only if the
 // backup has such data, or if an earlier restore has left its init container in the pod.
 func (r *itemRun) concerns(action string) bool {
 	if r.entry.GroupResource != podsResource || !r.engine.roles.Has(action, framework.RolePodVolumeRestores) {
 		return true
 	}
-	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool {
-		return v.Restorer == framework.RolePodVolumeRestores && !v.Empty
-	}) ||
+	return slices.ContainsFunc(r.dataOf(), isOfPod) || len(r.sharedVolumes()) > 0 ||
 		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
 }
 
@@ -99,31 +102,120 @@ func (r *itemRun) restoreFor(action string) ([]byte, error) {
 			snapshots[r.entry.Name] = v.SnapshotID
 		}
 	}
-	if len(snapshots) == 0 {
-		return r.engine.restoreJSON, nil
+	restore, err := r.engine.restoreJSON, error(nil)
+	add := func(annotation string, values map[string]string) {
+		if len(values) == 0 || err != nil {
+			return
+		}
+		var text []byte
+		if text, err = json.Marshal(values); err == nil {
+			restore, err = item.WithAnnotation(restore, annotation, string(text))
+		}
 	}
-	text, err := json.Marshal(snapshots)
-	if err != nil {
-		return nil, err
+	add(velerov1.StoredVolumesAnnotation, snapshots)
+	if r.engine.roles.Has(action, framework.RolePodVolumeRestores) {
+		add(velerov1.SharedVolumesAnnotation, r.sharedVolumes())
 	}
-	return item.WithAnnotation(r.engine.restoreJSON, velerov1.StoredVolumesAnnotation, string(text))
+	return restore, err
+}
+
+// sharedVolumes returns the volumes of a pod whose claims have data that the restore restores with another pod, by
+// their names, with the names of these pods.
+func (r *itemRun) sharedVolumes() map[string]string {
+	if r.entry.GroupResource != podsResource || !bytes.Contains(r.raw, []byte(`"persistentVolumeClaim"`)) {
+		return nil
+	}
+	var pod corev1.Pod
+	if item.Unmarshal(r.raw, &pod) != nil {
+		return nil // the action says so
+	}
+	shared := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		claim := podclaims.Name(pod.Name, &pod.Spec.Volumes[i])
+		if claim == "" {
+			continue
+		}
+		for _, v := range r.engine.volumes.OfClaim(r.entry.Namespace, claim, "") {
+			if isOfPod(v) && v.PodNamespace == r.entry.Namespace && v.Pod != r.entry.Name &&
+				r.engine.restoresPod(v.PodNamespace, v.Pod) {
+				shared[pod.Spec.Volumes[i].Name] = v.Pod
+			}
+		}
+	}
+	return shared
+}
+
+// restoresPod reports whether the backup has a pod, and the filters of the restore include it.
+func (e *engine) restoresPod(namespace, name string) bool {
+	entry, known := e.archive.Find(podsResource, namespace, name)
+	if !known {
+		return false
+	}
+	raw, err := e.archive.Read(entry)
+	var pod corev1.Pod
+	if err != nil || item.Unmarshal(raw, &pod) != nil {
+		return false
+	}
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !ended && e.selection.Includes(entry, "Pod", pod.Labels)
+}
+
+// reportKeptData warns, once, of each volume of an item that exists in the cluster whose data in the backup is not
+// restored for that reason. former is set if a former attempt of this restore has made the item.
+func (r *itemRun) reportKeptData(former bool) {
+	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
+	for _, v := range r.dataOf() {
+		why := r.id + " exists in the cluster; delete it and restore it again, or restore it into another namespace"
+		switch ofPod := v.Method == volumes.PodVolume; {
+		case former, v.Failed, v.Empty, unwanted && !ofPod:
+			continue
+		case r.entry.GroupResource == podsResource && r.moving != "", r.entry.GroupResource == claimsResource && r.operates,
+			r.entry.GroupResource == volumesResource && (v.Snapshot == nil || r.made != nil):
+			continue
+		case r.entry.GroupResource == claimsResource && v.Snapshot != nil: // the persistent volume reports it
+			continue
+		case r.entry.GroupResource == claimsResource && ofPod:
+			if why = r.notMoved(v); why == "" { // the pod reports it
+				continue
+			}
+		}
+		if r.engine.firstReport("volume " + v.String()) {
+			r.caution(fmt.Errorf("the data of %s is not restored: %s", v, why))
+		}
+	}
+}
+
+// reportMixedData warns of each claim that existed before the restore, and into which it writes the data of a pod that
+// it has created.
+func (r *itemRun) reportMixedData() {
+	if r.entry.GroupResource != podsResource {
+		return
+	}
+	for _, v := range r.dataOf() {
+		claim := archive.Entry{GroupResource: claimsResource, Namespace: v.ClaimNamespace, Name: v.Claim}
+		key := itemKey{"v1/PersistentVolumeClaim", r.namespace, v.Claim}
+		if v.Claim == "" || !isOfPod(v) || !r.engine.tracker.existed(key, claim) {
+			continue
+		}
+		r.caution(fmt.Errorf("the data of %s is written into the volume that it has in the cluster, whose other files stay",
+			v))
+	}
 }
 
 // notMoved returns the reason why the existing action does not restore the data of a volume of a pod, or "" if it
 // does.
 func (r *itemRun) notMoved(v *volume.Volume) string {
-	if v.Method != volumes.PodVolume || v.Empty || r.engine.dry != nil {
+	if v.Method != volumes.PodVolume || v.Empty {
 		return ""
 	}
 	if r.entry.GroupResource == podsResource {
-		if r.moving {
+		if r.moving != "" || r.engine.dry != nil {
 			return ""
 		}
 		return fmt.Sprintf("the data is in %s, and the cluster has no PodVolumeBackup with that snapshot any more; delete "+
 			"the Backup object, without its data, so that the server brings both back from the bucket", v.Where)
 	}
-	pod, known := r.engine.archive.Find(podsResource, v.PodNamespace, v.Pod)
-	if v.Pod == "" || known && r.engine.selection.Allows(pod) {
+	if v.Pod == "" || r.engine.restoresPod(v.PodNamespace, v.Pod) {
 		return ""
 	}
 	return fmt.Sprintf("the data is in %s, which is restored with pod %s/%s only, and the restore does not have that pod",
@@ -148,7 +240,7 @@ func (r *itemRun) leaveOutUpload() error {
 			SourcePVC       string `json:"sourcePVC"`
 		} `json:"spec"`
 	}
-	if json.Unmarshal(r.raw, &upload) == nil {
+	if item.Unmarshal(r.raw, &upload) == nil {
 		if len(r.engine.volumes.OfClaim(upload.Spec.SourceNamespace, upload.Spec.SourcePVC, "")) > 0 {
 			r.leave("it would move the data of a volume again")
 			return nil
@@ -168,6 +260,11 @@ func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 		mapped := r.unbind(spec)
 		if r.keepsDisk(data) {
 			return false, nil
+		}
+		if r.engine.enclose != nil && !mapped { // no disk is made that nobody may have
+			r.engine.addProvisioned(r.obj.Name)
+			r.leave("not rehearsed: its claim is outside of the rehearsal")
+			return true, nil
 		}
 		return false, r.restoreSnapshot(ctx, data[0].Snapshot, mapped)
 	} else if len(data) > 0 && !r.keepsDisk(data) {
@@ -198,8 +295,8 @@ func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
 		Spec   struct{ ClaimRef corev1.ObjectReference }
 		Status struct{ Phase corev1.PersistentVolumePhase }
 	}
-	var claim struct{ Namespace, Name string }
-	if json.Unmarshal(raw, &live) != nil || json.Unmarshal(spec.Get("claimRef"), &claim) != nil {
+	var claim corev1.ObjectReference
+	if json.Unmarshal(raw, &live) != nil || item.Unmarshal(spec.Get("claimRef"), &claim) != nil {
 		return false
 	}
 	ref := live.Spec.ClaimRef
@@ -235,8 +332,8 @@ func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
 
 // claimIsRestored reports whether the restore includes the claim of a volume.
 func (r *itemRun) claimIsRestored(spec object.Fields) bool {
-	var claim struct{ Namespace, Name string }
-	if json.Unmarshal(spec.Get("claimRef"), &claim) != nil {
+	var claim corev1.ObjectReference
+	if item.Unmarshal(spec.Get("claimRef"), &claim) != nil {
 		return false
 	}
 	entry, ok := r.engine.archive.Find(claimsResource, claim.Namespace, claim.Name)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,7 +48,8 @@ type written struct {
 		Labels          map[string]string `json:"labels"`
 		ManagedFields   json.RawMessage   `json:"managedFields"`
 
-		DeletionTimestamp string `json:"deletionTimestamp"`
+		CreationTimestamp metav1.Time `json:"creationTimestamp"`
+		DeletionTimestamp string      `json:"deletionTimestamp"`
 	} `json:"metadata"`
 }
 
@@ -64,7 +66,7 @@ func (e *engine) create(ctx context.Context, to target, o *object.Object, own ob
 		}
 	}
 	request := to.write(http.MethodPost, "", own.Writer, kubeapi.JSON, o.Encode("managedFields"))
-	request.Once, request.New = o.Name == "", e.isDefined(to.gvr.GroupResource())
+	request.Once, request.New = o.Name == "", e.served(ctx, to.gvr.GroupResource())
 	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsAlreadyExists(err) {
 		return e.exists(ctx, to, o, reply.Uncertain)
@@ -75,6 +77,21 @@ func (e *engine) create(ctx context.Context, to target, o *object.Object, own ob
 	return decodeWritten(reply.Body)
 }
 
+// served returns the New of a request for a resource. If others have deleted the definition that this restore has
+// created, no request for the resource is repeated any more.
+func (e *engine) served(ctx context.Context, gr schema.GroupResource) func() bool {
+	if !e.isDefined(gr) {
+		return nil
+	}
+	return func() bool {
+		if e.isDefined(gr) && e.isUndefined(ctx, gr) {
+			e.log.Error("others have deleted a definition that this restore has created", "definition", gr.String())
+			e.forgetDefined(gr)
+		}
+		return e.isDefined(gr)
+	}
+}
+
 // createByApply is create for an object that was created by server-side apply; see object.Ownership.
 func (e *engine) createByApply(
 	ctx context.Context, to target, o *object.Object, own object.Ownership,
@@ -83,7 +100,7 @@ func (e *engine) createByApply(
 	request := to.write(http.MethodPatch, o.Name, own.Writer, kubeapi.Apply, o.Encode("managedFields"))
 	o.Metadata.Remove("resourceVersion")
 	request.Query.Set("force", "true")
-	request.Conditional, request.New = true, e.isDefined(to.gvr.GroupResource())
+	request.Conditional, request.New = true, e.served(ctx, to.gvr.GroupResource())
 	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsConflict(err) {
 		return e.exists(ctx, to, o, reply.Uncertain)
@@ -122,6 +139,9 @@ func (e *engine) exists(ctx context.Context, to target, o *object.Object, uncert
 	found, err := decodeWritten(reply.Body)
 	if err != nil {
 		return written{}, err
+	}
+	if found.Metadata.CreationTimestamp.Before(&e.restore.CreationTimestamp) {
+		return written{}, errExists
 	}
 	for _, label := range []string{velerov1.RestoreNameLabel, velerov1.BackupNameLabel} {
 		if want := o.Labels[label]; found.Metadata.Labels[label] != want {

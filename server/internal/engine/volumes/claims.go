@@ -21,6 +21,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/orders"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
@@ -41,7 +42,9 @@ type RestoreEnd struct {
 type RestoredState struct {
 	Awaited []types.NamespacedName // claims
 	Failed  results.Result
-	Ended   bool
+	// Lost has as warnings what data movers could not keep of the volumes, once it has Ended.
+	Lost  results.Result
+	Ended bool
 }
 
 // SettleRestored looks whether the claims are bound whose volumes are made of CSI snapshots, and gives each volume that
@@ -91,6 +94,9 @@ func (h *Hub) SettleRestored(ctx context.Context, of RestoreEnd, log hclog.Logge
 	}
 	if state.Ended && h.CSI != nil {
 		err = h.CSI.DropResults(ctx, of.Restore.Namespace, of.Restore.UID)
+	}
+	if state.Ended && err == nil {
+		state.Lost, err = h.lostRestored(ctx, of.Restore, log)
 	}
 	return state, err
 }
@@ -241,12 +247,16 @@ func (h *Hub) settleClaim(
 	if err := h.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &pv); err != nil {
 		return bound, client.IgnoreNotFound(err)
 	}
+	if ref := pv.Spec.ClaimRef; ref == nil || ref.UID != claim.UID { // who creates a claim can name any volume
+		return bound, nil
+	}
 	before := pv.DeepCopy()
 	makeLike(&pv, former)
 	if equality.Semantic.DeepEqual(before, &pv) {
 		return bound, nil
 	}
-	if err := h.Client.Patch(ctx, &pv, client.MergeFrom(before)); err != nil {
+	err := h.Client.Patch(ctx, &pv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
 		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w",
 			pv.Name, err)
 	}
@@ -256,7 +266,7 @@ func (h *Hub) settleClaim(
 // makeLike gives a new volume the labels and the reclaim policy of the former one.
 func makeLike(pv *corev1.PersistentVolume, former *PVInfo) {
 	for key, value := range former.Labels {
-		if !saysWhere(key) && !isOfProvisioner(key, pv) {
+		if !saysWhere(key) && !isOfProvisioner(key, pv) && !orders.Is(key) {
 			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
 		}
 	}

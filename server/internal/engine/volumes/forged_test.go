@@ -49,3 +49,24 @@ func TestForgedRecordsDeleteNoSnapshots(t *testing.T) {
 		require.ErrorContains(t, damaged[0], "has no proof that this server has written it")
 	}
 }
+
+// TestForgedVolumesAreNotRestored has somebody who may write ConfigMaps name a volume that a restore is to use.
+func TestForgedVolumesAreNotRestored(t *testing.T) {
+	t.Parallel()
+	c := fake.NewClientBuilder().Build()
+	records := NewRecords(c, c, "velero", signing.Fixed(signing.NewKey([]byte("of tests"))), hclog.NewNullLogger())
+	restore := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "r", UID: "u"}}
+	note, err := records.Volume(t.Context(), restore, "pv", &Snapshot{})
+	require.NoError(t, err)
+	require.NoError(t, note.Made(t.Context(), "own"))
+	again, err := records.Volume(t.Context(), restore, "pv", &Snapshot{})
+	require.NoError(t, err)
+	require.Equal(t, "own", again.ID)
+
+	var cm corev1.ConfigMap
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "velero", Name: note.configMap}, &cm))
+	cm.Data["volumeID"] = "of-others"
+	require.NoError(t, c.Update(t.Context(), &cm))
+	_, err = records.Volume(t.Context(), restore, "pv", &Snapshot{})
+	require.ErrorContains(t, err, "which no server has recorded there")
+}

@@ -163,6 +163,9 @@ func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 	whole, failed, forged := pod("whole", "data", velerov1.LoadPhaseCompleted), pod("failed", "logs",
 		velerov1.LoadPhaseFailed), pod("forged", "cache", velerov1.LoadPhaseCompleted)
 	moved, changed, vendors := upload("moved", "own"), upload("changed", "own"), upload("vendors", "vendor.io/mover")
+	whole.Status.Message, failed.Status.Message, forged.Status.Message = "1 FIFOs: \"a\"\n2 links", "it failed", "forged"
+	moved.Spec.SourceNamespace, moved.Spec.SourcePVC, moved.Status.Message = "shop", "claim", "3 sockets"
+	vendors.Status.Message = "all went well"
 	for _, load := range []metav1.Object{whole, failed, moved, changed, vendors} {
 		require.NoError(t, key.Sign(load))
 	}
@@ -192,11 +195,17 @@ func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 		}
 	}
 	objects := store.New(b, "bucket", "")
-	require.NoError(t, hub.Settle(t.Context(), newBackup(), objects, []operation.Operation{
+	lost, err := hub.Settle(t.Context(), newBackup(), objects, []operation.Operation{
 		op(framework.RolePodVolumes, "pod"), op(framework.RoleSnapshotObjects, "taken"),
 		op(framework.RoleClaimSnapshots, "moved"), op(framework.RoleClaimSnapshots, "changed"),
 		op(framework.RoleClaimSnapshots, "vendors"),
-	}, hclog.NewNullLogger()))
+	}, hclog.NewNullLogger())
+	require.NoError(t, err)
+	require.Equal(t, map[string][]string{"shop": {
+		` resource: /pods name: /db message: /volume data: 1 FIFOs: "a"`,
+		` resource: /pods name: /db message: /volume data: 2 links`,
+		` resource: /persistentvolumeclaims name: /claim message: /its volume: 3 sockets`,
+	}}, lost.Namespaces)
 	require.Equal(t, map[string]int{
 		"get b-volumeinfo.json.gz": 1, "put b-volumeinfo.json.gz": 1, "put b-podvolumebackups.json.gz": 1,
 	}, b.calls)
@@ -226,8 +235,8 @@ func TestSettleCompletesTheFilesInOnePass(t *testing.T) {
 	require.Equal(t, []string{"PodVolumeBackup failed ", "PodVolumeBackup whole of-data"}, names)
 
 	clear(b.calls)
-	require.NoError(t, hub.Settle(t.Context(), newBackup(), objects, []operation.Operation{op("other", "x")},
-		hclog.NewNullLogger()))
+	_, err = hub.Settle(t.Context(), newBackup(), objects, []operation.Operation{op("other", "x")}, hclog.NewNullLogger())
+	require.NoError(t, err)
 	require.Empty(t, b.calls, "there is nothing to settle")
 }
 

@@ -40,6 +40,8 @@ type Removed struct {
 	Snapshots []string
 	// Kept describes what the files name and the proof does not cover.
 	Kept []string
+	// Unread says which files of the backup are damaged, so that it is not known what they name.
+	Unread []string
 	// Failed has an error for each snapshot or repository from which something was not removed. It does not keep the
 	// others from their removal.
 	Failed []error
@@ -49,7 +51,7 @@ type Removed struct {
 // known what there is. A removal that did not succeed is repeated from the start.
 func (h *Hub) Remove(ctx context.Context, r Removal, log hclog.Logger) (done Removed, err error) {
 	err = h.removeSnapshots(ctx, r, &done, log)
-	data, dataErr := h.storedBy(ctx, r.Backup, r.Objects, r.Loads, log)
+	data, dataErr := h.storedBy(ctx, r.Backup, r.Objects, r.Loads, &done, log)
 	if dataErr != nil {
 		dataErr = fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", dataErr)
 	} else {
@@ -61,10 +63,22 @@ func (h *Hub) Remove(ctx context.Context, r Removal, log hclog.Logger) (done Rem
 	return done, err
 }
 
+// isUnread notes a file that is damaged, which reading it again does not change.
+func (r *Removed) isUnread(err error) bool {
+	if !errors.Is(err, store.ErrDamaged) {
+		return false
+	}
+	r.Unread = append(r.Unread, shorten.Text(err.Error(), maxNamed))
+	return true
+}
+
 // removeSnapshots has the plugins of VolumeSnapshotLocations delete the snapshots of a backup, one after the other.
 func (h *Hub) removeSnapshots(ctx context.Context, r Removal, done *Removed, log hclog.Logger) error {
 	const kind = velerov1.DownloadTargetKindBackupVolumeSnapshots
 	all, digest, err := store.DecodeHashedList[[]*Snapshot](ctx, r.Objects, kind, r.Backup.Name)
+	if done.isUnread(err) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read which snapshots have to be deleted: %w", err)
 	}

@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/kube/results"
 )
 
 // TakesCSI reports whether one of the operations is that of a CSI snapshot, or moves the data of one.
@@ -34,21 +36,22 @@ func (h *Hub) CompletedCSI(operations []operation.Operation) (count int) {
 }
 
 // Settle completes the files of a backup whose operations have ended: it stores the PodVolumeBackups, and records in
-// volumeinfo what became of them, of the CSI snapshots, and of the data that was moved.
+// volumeinfo what became of them, of the CSI snapshots, and of the data that was moved. It returns as warnings what data
+// movers could not keep of the volumes.
 func (h *Hub) Settle(
 	ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation, log hclog.Logger,
-) error {
+) (lost results.Result, err error) {
 	ofPods := slices.ContainsFunc(operations, func(o operation.Operation) bool {
 		return h.Roles.Has(o.Action, framework.RolePodVolumes)
 	})
 	if !ofPods && !h.TakesCSI(operations) {
-		return nil
+		return lost, nil
 	}
+	of := losses{log: log}
 	var loads velerov1.PodVolumeBackupList
 	if ofPods {
-		var err error
 		if loads.Items, err = written(ctx, h, b, &loads, &loads.Items, log); err != nil {
-			return err
+			return lost, err
 		}
 		slices.SortFunc(loads.Items, func(a, b velerov1.PodVolumeBackup) int { return strings.Compare(a.Name, b.Name) })
 		for i := range loads.Items {
@@ -57,25 +60,32 @@ func (h *Hub) Settle(
 			if load.Status.Phase != velerov1.LoadPhaseCompleted {
 				load.Status.SnapshotID = "" // of nothing
 			}
+			of.ofPod(&load.Spec.Pod, load.Spec.Volume, &load.Status.LoadStatus)
 		}
 		if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, loads.Items); err != nil {
-			return err
+			return lost, err
 		}
 	}
 	uploads, err := h.uploads(ctx, b, operations, log)
 	if err != nil {
-		return err
+		return lost, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(uploads)) {
+		upload := uploads[id]
+		if h.HasMover != nil && h.HasMover(upload.Spec.DataMover) { // a vendor's message may say anything
+			of.ofClaim(upload.Spec.SourceNamespace, upload.Spec.SourcePVC, &upload.Status.LoadStatus)
+		}
 	}
 	infos, err := store.DecodeList[[]VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
 	if err != nil {
-		return err
+		return lost, err
 	}
 	if ofPods {
 		settlePodVolumes(infos, loads.Items)
 	}
 	settleSnapshots(infos, operations, h.Roles)
 	settleMovements(infos, operations, uploads, h.Roles)
-	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
+	return of.found, store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
 }
 
 // settleSnapshots completes the entries of volumes whose snapshots were operations that have ended.

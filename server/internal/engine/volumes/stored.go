@@ -39,18 +39,24 @@ type stored struct {
 
 // storedBy returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which
 // another cluster may have written, and, if there may be loads that the files do not have, in the loads in this
-// cluster, which are all that a failed backup leaves.
+// cluster, which are all that a failed backup leaves. Of files that are damaged, it returns what can be read.
 func (h *Hub) storedBy(
-	ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, log hclog.Logger,
+	ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool, done *Removed, log hclog.Logger,
 ) (all []stored, err error) {
 	for one, err := range store.PodVolumeBackups[velerov1.PodVolumeBackup](ctx, objects, b.Name) {
+		if done.isUnread(err) {
+			loads = true
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, storedByPod(&one))
 	}
 	infos, err := store.DecodeList[[]VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
-	if err != nil {
+	if done.isUnread(err) {
+		loads = true
+	} else if err != nil {
 		return nil, err
 	}
 	all = append(all, storedByMovements(infos)...)

@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +19,9 @@ import (
 const RestoreLabel = "cleat.dev/volume-of"
 
 const (
-	attemptKey = "attempt"
-	volumeKey  = "volumeID"
+	attemptKey     = "attempt"
+	volumeKey      = "volumeID"
+	volumeProofKey = "volumeIDProof"
 )
 
 // Volume is the durable note of a volume that a restore makes of a snapshot, from before it is requested until a
@@ -37,7 +39,7 @@ type Volume struct {
 func (r *Records) Volume(ctx context.Context, restore *velerov1.Restore, pv string, of *Snapshot) (*Volume, error) {
 	attempt := uuid.NewString()
 	name := "cleat-volume-" + uuid.NewSHA1(uuid.Nil, []byte(string(restore.UID)+"/"+pv)).String()
-	note := &Volume{configMap: name, records: r}
+	note, proof := &Volume{configMap: name, records: r}, ""
 	err := r.retry(ctx, "record a volume before it is made", func(ctx context.Context) error {
 		err := r.client.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
@@ -56,17 +58,33 @@ func (r *Records) Volume(ctx context.Context, restore *velerov1.Restore, pv stri
 		if err := r.live.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, &found); err != nil {
 			return err
 		}
-		note.ID = found.Data[volumeKey]
+		note.ID, proof = found.Data[volumeKey], found.Data[volumeProofKey]
 		note.Unknown = note.ID == "" && found.Data[attemptKey] != attempt
 		return nil
 	})
-	return note, err
+	if err != nil || note.ID == "" {
+		return note, err
+	}
+	key, err := r.keys.Again(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("verify the id of a volume: %w", err)
+	}
+	if !key.Proves(proof, "volume id", name, note.ID) {
+		return nil, fmt.Errorf("ConfigMap %s/%s names volume %q, which no server has recorded there; delete it", r.namespace,
+			name, note.ID)
+	}
+	return note, nil
 }
 
 // Made records the id of the volume.
 func (v *Volume) Made(ctx context.Context, id string) error {
 	v.ID = id
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{volumeKey: id}})
+	key, err := v.records.keys.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("sign the id of a volume: %w", err)
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{volumeKey: id,
+		volumeProofKey: key.Sign("volume id", v.configMap, id)}})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,7 @@ type Confined struct {
 // state is passed from stage to stage of a confined command.
 type state struct {
 	Confined
+	Largest  int64  // bytes of the largest program, which is started from a copy in memory
 	Temp     string // directory for temporary files, and working directory
 	Isolated bool   // in namespaces of its own
 	Entered  bool   // the rights are given up
@@ -68,6 +70,9 @@ func (c Command) Output(ctx context.Context) (_ []byte, err error) {
 		return nil, err
 	}
 	s := &state{Confined: Confined{Files: c.Files}, Temp: temp}
+	if s.Largest, err = largest(c.Files); err != nil {
+		return nil, err
+	}
 	if err := s.giveAway(temp); err != nil {
 		return nil, err
 	}
@@ -89,6 +94,21 @@ func (c Command) Output(ctx context.Context) (_ []byte, err error) {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(problems.text))
 	}
 	return out.Bytes(), nil
+}
+
+// largest returns the number of bytes of the largest file below a directory.
+func largest(dir string) (most int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			most = max(most, info.Size())
+		}
+		return err
+	})
+	return most, err
 }
 
 // start starts the command in namespaces of its own, or without them if the kernel refuses that. The command ends when

@@ -18,7 +18,7 @@ const nobody = 65534
 // These limits hold for each confined process.
 const (
 	mostSeconds   = 120      // of CPU
-	mostFileBytes = 64 << 20 // of one file; also of all temporary files, where they are in a file system of their own
+	mostFileBytes = 64 << 20 // of one temporary file; of all of them, where they are in a file system of their own
 	mostMemory    = 2 << 30
 	mostProcesses = 4096 // of the user, threads included
 )
@@ -112,7 +112,8 @@ func (s *state) enter() error {
 
 // limit bounds what each process may use from now on.
 func (s *state) limit() error {
-	limits := map[int]uint64{unix.RLIMIT_CPU: mostSeconds, unix.RLIMIT_FSIZE: mostFileBytes, unix.RLIMIT_DATA: mostMemory,
+	limits := map[int]uint64{
+		unix.RLIMIT_CPU: mostSeconds, unix.RLIMIT_FSIZE: uint64(mostFileBytes + s.Largest), unix.RLIMIT_DATA: mostMemory,
 		unix.RLIMIT_CORE: 0}
 	if s.Isolated { // elsewhere, all processes of the user count
 		limits[unix.RLIMIT_NPROC] = mostProcesses

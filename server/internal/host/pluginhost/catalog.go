@@ -86,6 +86,7 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		c.rows = append(c.rows, row{Entry: common, source: from})
 		return
 	}
+	replaced := c.replaced(from)
 	for _, offered := range from.offer.Plugins {
 		if from.builtIn && c.disabled(offered.Name) {
 			continue
@@ -118,11 +119,30 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		case duplicate:
 			r.Quarantined = fmt.Sprintf("%s %s is offered twice: by %s, which is used, and by %s", offered.Kind, offered.Name,
 				first, from.command)
+		case replaced != "":
+			r.Quarantined = replaced
 		default:
 			taken[offered.Listed] = from.command
 		}
 		c.rows = append(c.rows, r)
 	}
+}
+
+// replaced returns why nothing of a program is used: most of it is built in, so the rest of it would do its part of the
+// work of the built-ins once more. It returns "" for other programs.
+func (c *catalog) replaced(from *source) string {
+	builtIn := 0
+	for _, offered := range from.offer.Plugins {
+		kind, _ := hostapi.SplitWireKind(offered.Kind)
+		if slices.ContainsFunc(c.rows, func(r row) bool { return r.BuiltIn && r.kind == kind && r.Name == offered.Name }) {
+			builtIn++
+		}
+	}
+	if from.builtIn || 2*builtIn <= len(from.offer.Plugins) {
+		return ""
+	}
+	return fmt.Sprintf("built-in plugins replace the whole program, since they have %d of its %d; remove %s, or name the "+
+		"built-ins in plugins.disabledBuiltIns", builtIn, len(from.offer.Plugins), from.command)
 }
 
 // knows reports whether the host knows any version of a kind.

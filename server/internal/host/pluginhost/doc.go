@@ -11,7 +11,7 @@
 // On top of them, in this package:
 //
 //	Host, Session   host.go, session.go, plugins.go              which plugin to call for what, and the log of a run
-//	locations       locations.go                                 plugins that serve one location per process
+//	locations       locations.go, renewed.go                     plugins that serve one location per process
 //	catalog         catalog.go, order.go, find.go, entry.go      which version of which plugin is used, why, in which order
 //	generation      generation.go, source.go                     what the plugin directory held when a run began
 //	scanner         scanner.go, question.go                      what it holds now; makes the next generation

@@ -35,6 +35,7 @@ type enclosedProcess struct {
 	supervisor *process.Supervisor
 	enclosure  *process.Enclosure
 	binary     *process.Binary
+	once       bool // it serves one user
 	plugin     string
 	key        string
 
@@ -65,6 +66,7 @@ func Enclosed[H any](
 	launch := *chosen.source.launch
 	launch.Plugin, launch.Enclosure = chosen.name, enclosure
 	p := e.take(&launch, key)
+	p.once = chosen.source.offer.PerRun
 	return chosen.version.Bind(p.supervisor.Conn(chosen.name, nil), chosen.name), &Lease{of: e, process: p}, nil
 }
 
@@ -135,9 +137,9 @@ func (l *Lease) Attach(ctx context.Context, m process.Mount) error {
 }
 
 // Return ends the use of the process, which is kept for the next user. If it does not let go of what was attached, or
-// holds too much memory, it is ended.
+// holds too much memory, or serves one user only, it is ended.
 func (l *Lease) Return() {
-	if l.process.supervisor.State().ResidentBytes > l.of.memory {
+	if l.process.once || l.process.supervisor.State().ResidentBytes > l.of.memory {
 		l.End()
 		return
 	}

@@ -52,7 +52,7 @@ type Entry struct {
 	// Calls are the calls of the plugin since the server started, of whatever version of the kind, and Errors those that
 	// have failed. Both are 0 in a host without metrics.
 	Calls, Errors int64
-	// Process is the process that sessions share, as it is now.
+	// Process is the process that sessions share, as it is now, with the restarts of all processes of the binary.
 	Process process.Process
 	// Locations are the locations for which the plugin was opened, each with its process, sorted by name.
 	Locations []Location

@@ -81,6 +81,10 @@ type Config struct {
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
+	// TempDir has a directory for each process with its socket, while the process runs; empty for that of the system.
+	TempDir string
+	// Closed is called at the end of Close. May be nil.
+	Closed func()
 	// Metrics registers the metrics of calls and processes, whose names begin with "cleat_plugin_"; nil means none.
 	Metrics prometheus.Registerer
 	// Tracer records a span for every call; nil means none.
@@ -88,6 +92,8 @@ type Config struct {
 	// Changed is called each time after plugins were added, replaced or removed; callers find the new ones by then. It
 	// must not block. May be nil.
 	Changed func()
+	// Renewed is called each time after files have changed that plugins may have read. It must not block. May be nil.
+	Renewed func()
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 
@@ -113,6 +119,12 @@ func (c Config) withDefaults() Config {
 	if c.Changed == nil {
 		c.Changed = func() {}
 	}
+	if c.Renewed == nil {
+		c.Renewed = func() {}
+	}
+	if c.Closed == nil {
+		c.Closed = func() {}
+	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
@@ -125,12 +137,14 @@ type Host struct {
 	table     *calls.Table
 	observer  calls.Observer
 	pool      *process.Pool
+	inputs    *process.Inputs
 	builtIns  builtInSet
 	directory *directory.Directory
 	history   *history
 	scanner   scanner
 	locations locations
 	logs      *logs
+	closed    func() // Config.Closed
 
 	environment Environment
 }
@@ -158,18 +172,20 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	table := calls.NewTable(cfg.Deadlines, cfg.Kinds)
 	variables, withheld := cfg.EnvironmentRule.Environ(os.Environ(), cfg.Environment...)
+	inputs := process.NewInputs(located(cfg.Environment))
 	logs := &logs{others: cfg.Logs}
 	configs := configs{known: cfg.Kinds, byName: cfg.Configs}
 	h := &Host{
-		log: cfg.Log, table: table, observer: observer, directory: directory,
+		log: cfg.Log, table: table, observer: observer, directory: directory, inputs: inputs,
 		environment: Environment{Rule: cfg.EnvironmentRule, Withheld: withheld},
 		pool: process.NewPool(ctx, process.PoolConfig{
 			Log: cfg.Log, LogOf: logs.of, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
-			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: variables, Observer: observer,
+			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: variables, Inputs: inputs,
+			TempDir: cfg.TempDir, Observer: observer,
 		}),
 		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer,
 			logs: logs},
-		logs: logs,
+		logs: logs, closed: cfg.Closed,
 		history: &history{
 			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, disabled: cfg.Disabled, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
@@ -199,6 +215,12 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if absent := order.absent(h.catalog()); len(absent) > 0 {
 		h.log.Warn("the order of plugins names some that were not found", "names", absent)
 	}
+	if h.pool.Begin() {
+		go func() {
+			defer h.pool.End()
+			inputs.Watch(h.pool.Life(), cfg.Renewed)
+		}()
+	}
 	if cfg.Dir != "" && h.pool.Begin() {
 		go func() {
 			defer h.pool.End()
@@ -206,6 +228,13 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		}()
 	}
 	return h, nil
+}
+
+// located returns the variables that name files which plugins may read once: those of Strict, which locate credentials
+// and certificates, and those for plugins alone.
+func located(ofPlugins []string) []string {
+	variables, _ := hostenv.Strict.Environ(os.Environ(), ofPlugins...)
+	return variables
 }
 
 // begin makes the first generation. It waits until all binaries have listed their plugins, except binaries that are
@@ -292,6 +321,7 @@ func (h *Host) Close() {
 			_ = from.binary.Close()
 		}
 	}
+	h.closed()
 }
 
 // canonical completes a plugin's name as Velero does: "aws" is "velero.io/aws".

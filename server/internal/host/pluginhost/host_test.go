@@ -34,7 +34,7 @@ func TestBadPluginIsQuarantinedWhileOthersServe(t *testing.T) {
 		"list-fails":        {`list plugins: rpc error: code = Unknown desc = the list is locked`},
 		"list-dies":         {`list plugins: plugin /plugins/list-dies died during ListPlugins: exit status 9...`},
 		"text":              {`start plugin /plugins/text: not an executable for linux/amd64: fork/exec /plugins/text: exec format error`},
-		"script":            {`start plugin /plugins/script: fork/exec /plugins/script: no such file or directory`},
+		"script":            {`start plugin /plugins/script: fork/exec /plugins/script: no such file or directory: its interpreter /no/such/interpreter is not here`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,7 @@ func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 	nonsense, nothing := filepath.Join(dir, "lists-nonsense"), filepath.Join(dir, "lists-nothing")
 	entries := h.Entries()
 	for i := range entries {
-		require.NotZero(t, entries[i].Process.PID)
-		entries[i].Process = process.Process{}
+		entries[i].Process = process.Process{} // without PluginInfo, it may have ended
 		require.Equal(t, i+1, entries[i].Stock, "no order is configured")
 		entries[i].Stock = 0
 	}

@@ -24,8 +24,9 @@ type Provider interface {
 
 // Open returns the plugin of a location, in a process of its own that is initialised with config: bucket, prefix and
 // the keys of the provider. location is any key that is unique to the location. The plugin stays the same while
-// provider, config and the plugin's file stay the same. Otherwise a new process is started; callers can continue to use
-// the old plugin, and its process ends after the last of them.
+// provider, config and the plugin's file stay the same; if its process serves one run only, within the run that ForRun
+// has set. Otherwise a new process is started; callers can continue to use the old plugin, and its process ends after
+// the last of them.
 //
 // The error for an unknown provider lists the known ones. If Init fails, the error is the error of the plugin.
 func Open[H Provider](
@@ -33,34 +34,54 @@ func Open[H Provider](
 ) (H, error) {
 	var none H
 	provider = canonical(provider)
+	o, err := open(ctx, h, kind, location, provider, config)
+	if err != nil {
+		return none, err
+	}
+	if o.supervisor != nil {
+		if err := o.supervisor.Ready(ctx, provider); err != nil {
+			return none, versioning.NewPlugin(kind.Name, provider).Wrap(err)
+		}
+	}
+	plugin, _ := o.plugin.(H)
+	return plugin, nil
+}
+
+// open is Open without the start of the process.
+func open[H Provider](
+	ctx context.Context, h *Host, kind versioning.Kind[H], location, provider string, config map[string]string,
+) (opened, error) {
 	l := h.locations.get(kind.Name, location)
 	select {
 	case l.busy <- struct{}{}:
 		defer func() { <-l.busy }()
 	case <-ctx.Done():
-		return none, fmt.Errorf("open the %s of %s: %w", kind.Provider, location, context.Cause(ctx))
+		return opened{}, fmt.Errorf("open the %s of %s: %w", kind.Provider, location, context.Cause(ctx))
 	}
 	chosen, err := choose(h, kind, kind.Provider, provider)
 	if err != nil {
 		h.locations.close(l)
-		return none, err
+		return opened{}, err
 	}
-	plugin, open := l.plugin.(H)
-	if !open || l.provider != provider || l.source != chosen.source || !maps.Equal(l.config, config) {
+	run, last := "", l.opened
+	o := last
+	if chosen.source.offer.PerRun {
+		run = calls.CallerOf(ctx).Run
+		o = h.locations.ofRun(l, run) // none if there is no run
+	}
+	if _, known := o.plugin.(H); !known || o.provider != provider || o.source != chosen.source ||
+		!maps.Equal(o.config, config) {
 		h.locations.close(l)
-		opened, err := openFor(ctx, h, chosen, config)
-		if err != nil {
-			return none, err
+		if o, err = openFor(ctx, h, chosen, config, last); err != nil {
+			return opened{}, err
 		}
-		h.locations.set(l, opened)
-		plugin, _ = opened.plugin.(H)
+		h.locations.set(l, o)
 	}
-	if l.supervisor != nil {
-		if err := l.supervisor.Ready(ctx, provider); err != nil {
-			return none, versioning.NewPlugin(kind.Name, provider).Wrap(err)
-		}
+	if run != "" {
+		h.locations.setRun(l, run, o)
+		h.logs.attach(run, o.supervisor)
 	}
-	return plugin, nil
+	return o, nil
 }
 
 // Release drops a location of a kind, e.g. after it was deleted. Its process ends when nothing uses it any more.
@@ -84,8 +105,9 @@ type locationKey struct{ kind, name string }
 
 // location is a location in use.
 type location struct {
-	busy   chan struct{} // holds one token while the plugin is opened
-	opened               // changed by the holder of the token, with the mutex of locations
+	busy   chan struct{}     // holds one token while the plugin is opened
+	opened                   // the last one; changed by the holder of the token, with the mutex of locations
+	byRun  map[string]opened // processes that serve one run; guarded by the mutex of locations
 }
 
 // opened is a plugin that was opened for a location; zero if there is none.
@@ -95,27 +117,42 @@ type opened struct {
 	source     *source
 	plugin     any                 // a hub
 	supervisor *process.Supervisor // nil for a built-in in process
+	pinned     bool                // it stays while the location is open
 }
 
-// openFor opens the plugin of a location.
-func openFor[H Provider](ctx context.Context, h *Host, chosen choice[H], config map[string]string) (opened, error) {
+// openFor opens the plugin of a location. last is what was opened for it before.
+func openFor[H Provider](
+	ctx context.Context, h *Host, chosen choice[H], config map[string]string, last opened,
+) (opened, error) {
 	name, config := chosen.name, maps.Clone(config)
 	o := opened{provider: name, config: config, source: chosen.source}
 	bind := func(conn grpc.ClientConnInterface) H { return chosen.version.Bind(conn, name) }
+	h.inputs.Add(config)
 	if chosen.source.supervisor == nil {
-		services, err := h.builtIns.instantiate(h.log)
-		if err != nil {
-			return opened{}, err
-		}
-		conn := h.builtIns.bound(services, name)
+		conn := &renewed{inputs: h.inputs, turn: make(chan struct{}, 1),
+			make: func(ctx context.Context) (grpc.ClientConnInterface, error) {
+				services, err := h.builtIns.instantiate(h.log)
+				if err != nil {
+					return nil, err
+				}
+				made := h.builtIns.bound(services, name)
+				return made, bind(made).Init(ctx, config)
+			}}
 		o.plugin = bind(initialisedConn{conn, h.table})
-		return o, bind(conn).Init(ctx, config)
+		_, err := conn.current(ctx)
+		return o, err
 	}
 	launch := *chosen.source.launch
-	launch.Plugin = name
+	launch.Plugin, launch.Own = name, chosen.source.offer.PerRun
 	launch.OnStart = func(ctx context.Context, conn grpc.ClientConnInterface) error { return bind(conn).Init(ctx, config) }
-	o.supervisor = h.pool.Supervise(&launch)
-	o.supervisor.Pin()
+	if launch.Own && last.source == chosen.source {
+		o.supervisor = last.supervisor.Another(&launch)
+	} else {
+		o.supervisor = h.pool.Supervise(&launch)
+	}
+	if o.pinned = !launch.Own; o.pinned {
+		o.supervisor.Pin()
+	}
 	o.plugin = bind(initialisedConn{o.supervisor.Conn(name, nil), h.table})
 	return o, nil
 }
@@ -141,7 +178,7 @@ func (s *locations) get(kind, name string) *location {
 	key := locationKey{kind, name}
 	l, known := s.byKey[key]
 	if !known {
-		l = &location{busy: make(chan struct{}, 1)}
+		l = &location{busy: make(chan struct{}, 1), byRun: map[string]opened{}}
 		s.byKey[key] = l
 	}
 	return l
@@ -163,9 +200,35 @@ func (s *locations) set(l *location, o opened) {
 	l.opened = o
 }
 
+// ofRun returns what was opened for a run, zero if nothing was. It forgets the runs whose processes have ended.
+func (s *locations) ofRun(l *location, run string) opened {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(l.byRun, func(of string, o opened) bool { return of != run && !o.supervisor.Busy() })
+	return l.byRun[run]
+}
+
+func (s *locations) setRun(l *location, run string, o opened) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.byRun[run] = o
+}
+
+// processesOf returns the processes that serve a run.
+func (s *locations) processesOf(run string) (all []*process.Supervisor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.byKey {
+		if o, ok := l.byRun[run]; ok {
+			all = append(all, o.supervisor)
+		}
+	}
+	return all
+}
+
 // close lets the process of a location end when it is idle. The caller holds busy.
 func (s *locations) close(l *location) {
-	if l.supervisor != nil {
+	if l.pinned {
 		l.supervisor.Unpin()
 	}
 	s.set(l, opened{})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 )
 
 // ForRun returns a context for calls on behalf of a run, e.g. to the object store of a location. What plugins log for
@@ -38,6 +39,16 @@ func (l *logs) add(s *Session) {
 		l.sessions = map[string]*Session{}
 	}
 	l.sessions[s.run] = s
+}
+
+// attach keeps a process for a run as long as the run has a session.
+func (l *logs) attach(run string, to *process.Supervisor) {
+	l.mu.RLock()
+	s := l.sessions[run]
+	l.mu.RUnlock()
+	if s != nil {
+		s.attach(to)
+	}
 }
 
 // remove removes the log of a session, unless a later session of the run has begun.

@@ -82,12 +82,15 @@ func choose[H any](in Plugins, kind versioning.Kind[H], what, name string) (choi
 func (h *Host) catalog() *catalog { return h.history.now().catalog }
 
 // conn returns a connection for calls outside of a session. They are made on behalf of the run that ForRun has set, if
-// any.
+// any. A plugin whose process serves one run gets one for each run, or else for each call.
 func (h *Host) conn(from *source, plugin string) grpc.ClientConnInterface {
-	if from.supervisor != nil {
-		return from.supervisor.Conn(plugin, nil)
+	switch {
+	case from.supervisor == nil:
+		return h.builtIns.bound(h.builtIns.services, plugin)
+	case from.offer.PerRun:
+		return &callConn{from: from, plugin: plugin}
 	}
-	return h.builtIns.bound(h.builtIns.services, plugin)
+	return from.supervisor.Conn(plugin, nil)
 }
 
 func (s *Session) catalog() *catalog { return s.plugins.catalog }
@@ -95,8 +98,8 @@ func (s *Session) catalog() *catalog { return s.plugins.catalog }
 // conn returns a connection for calls of the session.
 func (s *Session) conn(from *source, plugin string) grpc.ClientConnInterface {
 	c := &sessionConn{session: s, plugin: plugin}
-	if from.supervisor != nil {
-		c.inner = from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
+	if supervised := s.processOf(from); supervised != nil {
+		c.inner = supervised.Conn(plugin, func() { s.attach(supervised) })
 	} else {
 		c.inner = s.host.builtIns.bound(s.builtInServices(), plugin)
 	}

@@ -41,7 +41,9 @@ func (s *scanner) ask(from *source) *question {
 		if from.err = s.describeAlive(ctx, from); from.err != nil {
 			from.failures++
 			from.failed = s.clock.Now()
-			from.retire()
+		}
+		if from.err != nil || from.offer.PerRun {
+			from.retire() // it serves no run
 		}
 	}()
 	return q
@@ -78,6 +80,7 @@ func (s *scanner) describe(ctx context.Context, from *source) error {
 		}
 	}
 	from.offer = offer
+	from.offer.PerRun = offer.PerRun && from.supervisor != nil
 	if from.supervisor != nil {
 		from.unserved = s.unserved(ctx, from)
 	}

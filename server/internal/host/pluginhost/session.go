@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -17,8 +18,8 @@ import (
 )
 
 // Session is the view that one run has of the plugins. It has the plugins that existed when the run began, even if
-// their files are replaced later. Sessions share the processes. A session has the log of the run, and keeps the replies
-// to AppliesTo.
+// their files are replaced later. Sessions share the processes of plugins that allow it, and each has its own of the
+// others. A session has the log of the run, and keeps the replies to AppliesTo.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
@@ -29,7 +30,8 @@ type Session struct {
 	closed   bool
 	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
 	attached map[*process.Supervisor]struct{}
-	answers  calls.Answers // of AppliesTo
+	own      map[*source]*process.Supervisor // of plugins whose process serves one run
+	answers  calls.Answers                   // of AppliesTo
 	spans    []trace.Span
 }
 
@@ -41,9 +43,12 @@ type Session struct {
 func (h *Host) Session(run string, log hclog.Logger) *Session {
 	s := &Session{
 		host: h, log: log, run: cmp.Or(run, rand.Text()), plugins: h.history.hold(),
-		attached: map[*process.Supervisor]struct{}{},
+		attached: map[*process.Supervisor]struct{}{}, own: map[*source]*process.Supervisor{},
 	}
 	h.logs.add(s)
+	for _, of := range h.locations.processesOf(s.run) { // a run may open its location before
+		s.attach(of)
+	}
 	return s
 }
 
@@ -65,10 +70,11 @@ func (s *Session) Trace(ctx context.Context, kind, name string) context.Context 
 }
 
 // Close ends the forwarding of the plugins' lines to the session's log, after the lines that they have written so far,
-// and lets the processes end whose files have been replaced. Calls after Close work but are not logged here.
+// ends its own processes, and lets those end whose files have been replaced. Calls after Close work but are not logged
+// here.
 func (s *Session) Close() {
 	s.mu.Lock()
-	attached, spans, again := s.attached, s.spans, s.closed
+	attached, own, spans, again := s.attached, maps.Clone(s.own), s.spans, s.closed
 	s.closed, s.attached = true, nil
 	s.mu.Unlock()
 	for _, span := range spans {
@@ -77,6 +83,9 @@ func (s *Session) Close() {
 	for supervised := range attached {
 		supervised.Drain(s.run)
 		supervised.Unpin()
+	}
+	for _, supervised := range own {
+		supervised.Retire()
 	}
 	if !again {
 		s.host.logs.remove(s)
@@ -93,6 +102,21 @@ func (s *Session) attach(to *process.Supervisor) {
 	}
 	s.attached[to] = struct{}{}
 	to.Pin()
+}
+
+// processOf returns the process of a source that serves the run.
+func (s *Session) processOf(from *source) *process.Supervisor {
+	if !from.offer.PerRun {
+		return from.supervisor
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, ok := s.own[from]
+	if !ok {
+		own = from.another()
+		s.own[from] = own
+	}
+	return own
 }
 
 // builtInServices returns the built-ins of this session: instances that log to its log.

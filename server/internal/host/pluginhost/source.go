@@ -1,13 +1,17 @@
 package pluginhost
 
 import (
+	"context"
 	"errors"
+	"maps"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
@@ -23,7 +27,7 @@ type source struct {
 	trust      *directory.Trust                // with which it was opened; nil for built-ins
 	judged     atomic.Pointer[directory.Trust] // by which it was last accepted or refused
 	identity   process.Identity
-	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
+	supervisor *process.Supervisor      // lists the plugins, and serves runs that share; nil for built-ins in process
 	process    grpc.ClientConnInterface // used to list its plugins; nil if it cannot be asked
 
 	asked    *offer // shared by the processes of the binary
@@ -33,6 +37,9 @@ type source struct {
 	failures int       // how often the content of the file has failed in a row, with this one; see scanner.again
 	failed   time.Time // the last time
 	missing  bool      // there is no such plugin file: it stands for a Problem
+
+	mu    sync.Mutex
+	byRun map[string]*process.Supervisor // processes for calls outside of sessions; only those that run are needed
 
 	holders int // generations in use that have it; guarded by the history
 }
@@ -83,6 +90,55 @@ func (s *source) reconsider(trust *directory.Trust) bool {
 	}
 	s.judged.Store(trust) // its next process starts by these rules
 	return false
+}
+
+// another returns another process of the source, for one user.
+func (s *source) another() *process.Supervisor {
+	launch := *s.launch
+	launch.Own = true
+	return s.supervisor.Another(&launch)
+}
+
+// forCall returns the process for a call outside of a session: that of its run, or a new one if it has none. A process
+// ends soon after its last call.
+func (s *source) forCall(run string) *process.Supervisor {
+	if run == "" {
+		return s.another()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.byRun, func(of string, p *process.Supervisor) bool { return of != run && !p.Busy() })
+	if s.byRun == nil {
+		s.byRun = map[string]*process.Supervisor{}
+	}
+	known, ok := s.byRun[run]
+	if !ok {
+		known = s.another()
+		s.byRun[run] = known
+	}
+	return known
+}
+
+// callConn makes calls outside of a session to a plugin whose process serves one run.
+type callConn struct {
+	from   *source
+	plugin string
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *callConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return c.inner(ctx).Invoke(ctx, method, args, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *callConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return c.inner(ctx).NewStream(ctx, desc, method, opts...)
+}
+
+func (c *callConn) inner(ctx context.Context) grpc.ClientConnInterface {
+	return c.from.forCall(calls.CallerOf(ctx).Run).Conn(c.plugin, nil)
 }
 
 // state describes the process that sessions share.

@@ -351,8 +351,14 @@ func stock2024Block(t *testing.T, h *testHost) {
 
 func stockDies(t *testing.T, dir string) {
 	h := newTestHost(t, dir, func(c *Config) { c.Args = serverArguments() })
+	session := h.Session("run", h.log.logger())
+	defer session.Close()
+	for _, action := range All(session, kinds.BackupItemActions()...) {
+		_, err := action.AppliesTo(t.Context())
+		require.NoError(t, err)
+	}
 	open := func() string {
-		store, err := h.ObjectStore(t.Context(), "default", "stock-2020", map[string]string{"bucket": "vault"})
+		store, err := h.ObjectStore(ForRun(t.Context(), "run"), "default", "stock-2020", map[string]string{"bucket": "vault"})
 		require.NoError(t, err)
 		url, err := store.CreateSignedURL(t.Context(), "vault", "k", time.Minute)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package pluginimage
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -58,8 +59,8 @@ type File struct {
 	Executable bool `json:"-"`
 }
 
-// Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies
-// them would see them.
+// Extract writes the plugin files of the image to an empty directory, as a container that copies them would see them:
+// those below /plugins, or, in an image without them, the programs at its root and those that its entrypoint names.
 func (i *Image) Extract(dir string) ([]File, error) {
 	files, err := i.extract(dir)
 	if err != nil {
@@ -101,15 +102,40 @@ func (i *Image) extract(dir string) ([]File, error) {
 		return nil, fmt.Errorf("it has %d layers, and its manifest %d", len(layers), len(manifest.Layers))
 	}
 	x := newExtraction(root, most)
-	for n, layer := range slices.Backward(layers) {
-		if err := x.layer(layer, manifest.Layers[n].Size); err != nil {
-			return nil, err
+	for {
+		for n, layer := range slices.Backward(layers) {
+			if err := x.layer(layer, manifest.Layers[n].Size); err != nil {
+				return nil, err
+			}
 		}
+		if len(x.names)+len(x.links) > 0 || x.named != nil {
+			break
+		}
+		x = newExtraction(root, most)
+		x.named = namedBy(config.Config)
 	}
 	if err := x.follow(); err != nil {
 		return nil, err
 	}
 	return x.finish(i.platform)
+}
+
+// namedBy returns the paths in the arguments of the program that a container of the image runs, which copies them. The
+// program itself is not among them, with false.
+func namedBy(config v1.Config) map[string]bool {
+	named := map[string]bool{}
+	for n, argument := range slices.Concat(config.Entrypoint, config.Cmd) {
+		separates := func(r rune) bool { return strings.ContainsRune(" \t\n;&|\"'()", r) }
+		for _, word := range strings.FieldsFunc(argument, separates) {
+			if !path.IsAbs(word) {
+				word = path.Join("/", config.WorkingDir, word)
+			}
+			if at := path.Clean(word); !named[at] {
+				named[at] = n > 0
+			}
+		}
+	}
+	return named
 }
 
 // extraction is the state of Extract.
@@ -119,6 +145,9 @@ type extraction struct {
 	names map[string]bool
 	links map[string]string // name to the path in the image that it leads to
 	bytes int64             // of the files
+	// named has the paths in the arguments of the entrypoint, if the image has nothing in the folder: the programs among
+	// them are taken, and those at the root. nil takes the files of the folder.
+	named map[string]bool
 
 	entries int
 	stream  int64           // bytes of the layers
@@ -193,7 +222,7 @@ func (x *extraction) archive(stream io.Reader) error {
 		at := path.Clean("/" + header.Name)
 		dir, base := path.Split(at)
 		switch dir = path.Clean(dir); {
-		case !concerns(at):
+		case !x.concerns(at):
 		case base == opaque:
 			removed = append(removed, dir)
 		case strings.HasPrefix(base, whiteout):
@@ -213,8 +242,22 @@ func (x *extraction) archive(stream io.Reader) error {
 	}
 }
 
-// concerns reports whether an entry is in the folder, or is the folder, or may remove it.
-func concerns(at string) bool {
+// concerns reports whether an entry is in the folder, or is the folder, or may remove it; the same of the programs that
+// are taken instead.
+func (x *extraction) concerns(at string) bool {
+	if x.named != nil {
+		dir, base := path.Split(at)
+		if dir == "/" || x.named[at] {
+			return true
+		}
+		removed := path.Join(dir, strings.TrimPrefix(base, whiteout))
+		for named := range x.named {
+			if base == opaque && strings.HasPrefix(named, dir) || strings.HasPrefix(named+"/", removed+"/") {
+				return true
+			}
+		}
+		return false
+	}
 	if strings.HasPrefix(at, "/"+folder+"/") || at == "/"+folder {
 		return true
 	}
@@ -223,7 +266,7 @@ func concerns(at string) bool {
 
 // hides reports whether a layer above has removed or replaced a path of the folder, or a directory above it.
 func (x *extraction) hides(at string) bool {
-	if len(at) > len("/"+folder+"/")+x.most.path {
+	if x.named == nil && len(at) > len("/"+folder+"/")+x.most.path {
 		return false // it is refused
 	}
 	for ; at != "/"; at = path.Dir(at) {
@@ -236,6 +279,9 @@ func (x *extraction) hides(at string) bool {
 
 // entry takes a file if it is below the folder.
 func (x *extraction) entry(at string, header *tar.Header, content io.Reader) error {
+	if x.named != nil {
+		return x.program(at, header, content)
+	}
 	if at == "/"+folder && header.Typeflag != tar.TypeDir {
 		return fmt.Errorf("its /%s is not a directory", folder)
 	}
@@ -270,6 +316,24 @@ func (x *extraction) entry(at string, header *tar.Header, content io.Reader) err
 	default:
 		return fmt.Errorf("its %s is neither a file nor a link", at)
 	}
+}
+
+// program takes a file of an image without the folder if it is a program.
+func (x *extraction) program(at string, header *tar.Header, content io.Reader) error {
+	name := path.Base(at)
+	takes, isNamed := x.named[at]
+	if isNamed && !takes || !isNamed && path.Dir(at) != "/" || header.Typeflag != tar.TypeReg || header.Mode&0o111 == 0 ||
+		isSparse(header) || x.checkName(name, false) != nil || x.names[name] {
+		return nil
+	}
+	start := make([]byte, len(elf.ELFMAG))
+	if _, err := io.ReadFull(content, start); err != nil || string(start) != elf.ELFMAG {
+		return nil //nolint:nilerr // it is too short, or something else; the archive goes on after it
+	}
+	if len(x.names) == x.most.files {
+		return fmt.Errorf("it has more than %d programs at its root", x.most.files)
+	}
+	return x.write(name, true, io.MultiReader(bytes.NewReader(start), content))
 }
 
 // isSparse reports whether the archive has only parts of a file.
@@ -417,7 +481,8 @@ func (x *extraction) finish(platform v1.Platform) ([]File, error) {
 		files = append(files, file)
 	}
 	if executables == 0 {
-		return nil, fmt.Errorf("it has no executable files below /%s, so it is no image of plugins", folder)
+		return nil, fmt.Errorf("it has no executable files below /%s, at its root, or in the arguments of its entrypoint, "+
+			"so it is no image of plugins", folder)
 	}
 	return files, nil
 }

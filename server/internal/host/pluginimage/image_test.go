@@ -157,6 +157,70 @@ func TestExtractTakesWhatAContainerWouldCopy(t *testing.T) {
 	}
 }
 
+// TestExtractTakesProgramsOfImagesWithoutTheFolder takes from images what their entrypoints copy.
+func TestExtractTakesProgramsOfImagesWithoutTheFolder(t *testing.T) {
+	t.Parallel()
+	const amd64 = 62
+	program := elfFor(amd64)
+	host := serve(t, plain)
+	for name, tt := range map[string]struct {
+		config v1.Config
+		layers [][]entry
+		want   map[string]string
+		wrong  string
+	}{
+		"at the root, beside a system and what copies it": {
+			config: v1.Config{Entrypoint: []string{"/copy", "/velero-plugin", "/target/velero-plugin"}},
+			layers: [][]entry{
+				{executable("velero-plugin", program), executable("copy", program), executable("usr/bin/sh", program),
+					symlink("bin", "usr/bin"), executable(".dockerenv", ""), executable("start.sh", "#!/bin/sh\n"),
+					{name: "notes", content: program, mode: 0o644}, executable("old", program)},
+				{executable(".wh.old", "")},
+			},
+			want: map[string]string{"velero-plugin": program},
+		},
+		"that a script of the entrypoint names": {
+			config: v1.Config{Entrypoint: []string{"/bin/sh", "-c"}, Cmd: []string{`cp '/opt/io/mover' /target/.; exit`}},
+			layers: [][]entry{{executable("opt/io/mover", "old")}, {executable("opt/io/mover", program), executable("opt/io/x",
+				program), executable("bin/sh", program)}},
+			want: map[string]string{"mover": program},
+		},
+		"below the working directory": {
+			config: v1.Config{Entrypoint: []string{"cp", "mover", "/target"}, WorkingDir: "/srv"},
+			layers: [][]entry{{executable("srv/mover", program)}},
+			want:   map[string]string{"mover": program},
+		},
+		"whose folder a layer has removed": {
+			config: v1.Config{Entrypoint: []string{"cp", "/opt/io/mover", "/target"}},
+			layers: [][]entry{{executable("opt/io/mover", program)}, {executable("opt/.wh.io", "")}},
+			wrong:  "no executable files below /plugins, at its root, or in the arguments of its entrypoint",
+		},
+		"for another machine": {
+			layers: [][]entry{{executable("mover", elfFor(183))}},
+			wrong:  "program for another architecture",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			image := imageOf(t, machine(), tt.layers...)
+			config, err := image.ConfigFile()
+			require.NoError(t, err)
+			config.Config = tt.config
+			image, err = mutate.ConfigFile(image, config)
+			require.NoError(t, err)
+			ref := fmt.Sprintf("%s/%s:v1", host, strings.NewReplacer(" ", "-", ",", "").Replace(name))
+			push(t, ref, image)
+			got, err := take(t, ref)
+			if tt.wrong != "" {
+				require.ErrorContains(t, err, tt.wrong)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
 // elfFor returns the header of a program.
 func elfFor(machine uint16) string {
 	header := make([]byte, 64)
@@ -344,6 +408,10 @@ func TestSignatures(t *testing.T) {
 			t.Helper()
 			signBeside(t, holder, ref.Context(), d, d)
 		}, ""},
+		{"by a release", func(t *testing.T, ref name.Reference, d v1.Hash) {
+			t.Helper()
+			require.NoError(t, Sign(ref.Context().Digest(d.String()), holder))
+		}, ""},
 		{"of another image", func(t *testing.T, ref name.Reference, d v1.Hash) {
 			t.Helper()
 			signBeside(t, holder, ref.Context(), d, other)
@@ -374,15 +442,28 @@ func TestSignatures(t *testing.T) {
 			tt.sign(t, ref, digest)
 			image, err := Resolver{Platform: machine(), Silence: Silence(time.Minute)}.Resolve(t.Context(), ref.String())
 			require.NoError(t, err)
+			// Of a cluster, whose nodes may have another platform.
+			cluster := Resolver{Silence: Silence(time.Minute)}
+			pinned, errPinned := cluster.Verified(t.Context(), ref.String(), []string{key})
 			if tt.err == "" {
 				require.NoError(t, image.Verify(key))
+				require.NoError(t, image.Verify(otherKey, key))
 				require.Error(t, image.Verify(otherKey))
+				require.NoError(t, errPinned)
+				require.Equal(t, ref.String()+"@"+digest.String(), pinned)
+				again, err := cluster.Verified(t.Context(), pinned, []string{key})
+				require.NoError(t, err)
+				require.Equal(t, pinned, again)
 				return
 			}
 			require.ErrorContains(t, image.Verify(key), tt.err)
+			require.ErrorContains(t, errPinned, tt.err)
+			require.Empty(t, pinned)
 		})
 	}
 	require.ErrorContains(t, (&Image{Ref: "./x"}).Verify(key), "./x is a local image, which has no signatures")
+	_, err := Resolver{}.Verified(t.Context(), "./x", []string{key})
+	require.ErrorContains(t, err, "./x is a local image, which has no signatures")
 }
 
 func TestStore(t *testing.T) {

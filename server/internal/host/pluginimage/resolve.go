@@ -61,14 +61,34 @@ func local(ref string) bool {
 	return strings.HasPrefix(ref, ".") || filepath.IsAbs(ref) || strings.HasSuffix(ref, ".tar")
 }
 
-func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
+// Verified returns the reference by digest of an image of a registry that the holder of one of the private keys has
+// signed, for what pulls the image later. keys are the paths of the public keys.
+func (r Resolver) Verified(ctx context.Context, ref string, keys []string) (string, error) {
+	if local(ref) {
+		return "", fmt.Errorf("%s is a local image, which has no signatures: push it to a registry and name that", ref)
+	}
+	image, _, err := r.find(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("resolve image %s: %w", ref, err)
+	}
+	if err := image.Verify(keys...); err != nil {
+		return "", err
+	}
+	if !image.ByTag {
+		return ref, nil
+	}
+	return ref + "@" + image.Digest.String(), nil
+}
+
+// find returns an image of a registry without its content.
+func (r Resolver) find(ctx context.Context, text string) (*Image, *remote.Descriptor, error) {
 	var parse []name.Option
 	if r.PlainHTTP {
 		parse = append(parse, name.Insecure)
 	}
 	ref, err := name.ParseReference(text, parse...)
 	if err != nil {
-		return nil, fmt.Errorf("want REGISTRY/NAME:TAG or @sha256:..., or a path that begins with ./ or /: %w", err)
+		return nil, nil, fmt.Errorf("want REGISTRY/NAME:TAG or @sha256:..., or a path that begins with ./ or /: %w", err)
 	}
 	options := []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(r.transport()),
@@ -76,11 +96,18 @@ func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
 	}
 	head, err := remote.Get(ref, options...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, byDigest := ref.(name.Digest)
-	image := &Image{Ref: text, Digest: head.Digest, ByTag: !byDigest, platform: r.Platform, repository: new(ref.Context()),
-		options: options}
+	return &Image{Ref: text, Digest: head.Digest, ByTag: !byDigest, platform: r.Platform, repository: new(ref.Context()),
+		options: options}, head, nil
+}
+
+func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
+	image, head, err := r.find(ctx, text)
+	if err != nil {
+		return nil, err
+	}
 	if head.MediaType.IsIndex() {
 		index, err := head.ImageIndex()
 		if err != nil {
@@ -90,7 +117,7 @@ func (r Resolver) remote(ctx context.Context, text string) (*Image, error) {
 		return image, err
 	}
 	// The image is read by its digest from here on, even if the tag changes.
-	image.image, err = remote.Image(ref.Context().Digest(head.Digest.String()), options...)
+	image.image, err = remote.Image(image.repository.Digest(head.Digest.String()), image.options...)
 	if err != nil {
 		return nil, fmt.Errorf("the registry does not give what its tag stood for a moment ago, %s, so somebody may be "+
 			"replacing it; try again: %w", head.Digest, err)

@@ -29,12 +29,24 @@ const (
 	mostSignatures = 50
 )
 
-// Verify returns an error unless the holder of a private key has signed the image with cosign: with a signature in the
-// tag beside the image, or with a bundle that refers to it. key is the path of the public key.
-func (i *Image) Verify(key string) error {
+// Verify returns an error unless the holder of one of the private keys has signed the image with cosign: with a
+// signature in the tag beside the image, or with a bundle that refers to it. keys are the paths of the public keys.
+func (i *Image) Verify(keys ...string) error {
 	if i.repository == nil {
 		return fmt.Errorf("%s is a local image, which has no signatures: pull it from its registry", i.Ref)
 	}
+	var problems error
+	for _, key := range keys {
+		err := i.verify(key)
+		if err == nil {
+			return nil
+		}
+		problems = errors.Join(problems, err)
+	}
+	return problems
+}
+
+func (i *Image) verify(key string) error {
 	verifier, err := signature.LoadVerifierFromPEMFile(key, crypto.SHA256)
 	if err != nil {
 		return fmt.Errorf("read the public key %s: %w", key, err)
@@ -56,8 +68,7 @@ func (i *Image) Verify(key string) error {
 // verifyBeside reports whether a signature in the image with the tag sha256-DIGEST.sig is valid. The error says why
 // none is.
 func (i *Image) verifyBeside(verifier signature.Verifier) (bool, error) {
-	tag := i.repository.Tag(strings.Replace(i.Digest.String(), ":", "-", 1) + ".sig")
-	signatures, err := remote.Image(tag, i.options...)
+	signatures, err := remote.Image(signatureTag(*i.repository, i.Digest.String()), i.options...)
 	if isNotFound(err) {
 		return false, nil
 	}

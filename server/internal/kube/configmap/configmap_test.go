@@ -53,3 +53,30 @@ func TestErrorsHaveOneLine(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"a":["b",1]}`, string(out))
 }
+
+// TestDecodeKnownNamesTheOtherKeys has unknown keys on each level, and known ones in other cases.
+func TestDecodeKnownNamesTheOtherKeys(t *testing.T) {
+	t.Parallel()
+	type inner struct {
+		Text string `json:"text"`
+	}
+	type shape struct {
+		inner
+		Items []inner           `json:"items"`
+		By    map[string]*inner `json:"by"`
+		Any   any               `json:"any"`
+	}
+	got, ignored, err := DecodeKnown[shape]([]byte("TEXT: a\nitems: [{text: b}, {texts: c}]\n" +
+		"by: {x: {text: d, more: {}}}\n" +
+		"any: {more: 1}\nmore: [1]"))
+	require.NoError(t, err)
+	require.Equal(t, shape{inner{"a"}, []inner{{"b"}, {}}, map[string]*inner{"x": {"d"}},
+		map[string]any{"more": 1.0}}, got)
+	require.Equal(t, []string{"by.x.more", "items[1].texts", "more"}, ignored)
+	for want, document := range map[string]string{
+		`key "text" already set`: "text: a\ntext: b", "cannot unmarshal": "items: {}", "yaml: line 2": "text: a\n\tb",
+	} {
+		_, _, err := DecodeKnown[shape]([]byte(document))
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -21,6 +21,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err)
 		}
+		if _, _, err := DecodeKnown[struct{ A map[string][]any }](document); err != nil {
+			require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err)
+		}
 		if text, err := JSON(document); err == nil {
 			require.True(t, json.Valid(text), "%s", text)
 		}

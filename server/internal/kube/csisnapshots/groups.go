@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/loadproof"
 )
 
 // groupAPI is the API of group snapshots, in a version that the cluster serves.
@@ -70,6 +71,10 @@ func (s Snapshots) removeGroups(ctx context.Context, backup types.UID) error {
 	}
 	contents, err := labelled(ctx, api.contents, backup)
 	for i := range contents {
+		if own, err := s.madeFor(ctx, backup, "VolumeGroupSnapshotContent", &contents[i]); err != nil || !own {
+			failed = append(failed, err)
+			continue
+		}
 		failed = append(failed, api.dropContent(ctx, contents[i].GetName()))
 	}
 	return errors.Join(append(failed, err)...)
@@ -140,6 +145,10 @@ func (s Snapshots) removeUnbound(ctx context.Context, backup types.UID) error {
 	var failed []error
 	for i := range list.Items {
 		content := &list.Items[i]
+		if own, err := s.madeFor(ctx, backup, "VolumeSnapshotContent", content); err != nil || !own {
+			failed = append(failed, err)
+			continue
+		}
 		ref := content.Spec.VolumeSnapshotRef
 		vs, err := api.VolumeSnapshots(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		switch {
@@ -147,10 +156,18 @@ func (s Snapshots) removeUnbound(ctx context.Context, backup types.UID) error {
 		case ignoreMissing(err) != nil:
 			failed = append(failed, fmt.Errorf("get VolumeSnapshot %s/%s: %w", ref.Namespace, ref.Name, err))
 		default:
-			failed = append(failed, dropContent(ctx, api, content.Name, false))
+			failed = append(failed, dropContent(ctx, api, content, false))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// madeFor reports whether a backup has made a content, or has taken it over. The label proves nothing.
+func (s Snapshots) madeFor(ctx context.Context, backup types.UID, kind string, content metav1.Object) (bool, error) {
+	wrong, err := s.keys.Verify(ctx, "Backup", backup, func(key loadproof.Key) error {
+		return key.VerifyMark(content.GetAnnotations()[velerov1.TakenForAnnotation], kind, content.GetName())
+	})
+	return wrong == nil && err == nil, err
 }
 
 // inGroup reports whether a backup has taken the snapshot of a content in a group.

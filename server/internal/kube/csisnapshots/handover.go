@@ -123,7 +123,7 @@ func (s Snapshots) Discard(ctx context.Context, marks Marks, from, to types.Name
 		if err := letGo(ctx, api, marks, content, from); err != nil {
 			return err
 		}
-		if err := dropContent(ctx, api, content.Name, false); err != nil {
+		if err := dropContent(ctx, api, content, false); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func letGo(
 	ctx context.Context, api snapshotclient.SnapshotV1Interface, marks Marks, content *snapshotv1.VolumeSnapshotContent,
 	from types.NamespacedName,
 ) error {
-	if err := dropContent(ctx, api, content.Annotations[sourceAnnotation], true); err != nil {
+	if err := forgetContent(ctx, api, content.Annotations[sourceAnnotation], from); err != nil {
 		return err
 	}
 	if vs, err := marked(ctx, api, marks, from); err != nil || vs == nil {

@@ -19,6 +19,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/internal/kube/loadkey"
 )
 
 // Snapshots are the VolumeSnapshots of backups and restores.
@@ -28,16 +29,20 @@ type Snapshots struct {
 	live      client.Reader
 	objects   client.Writer
 	namespace string // of the server
+	keys      *loadkey.Keys
 }
 
 // New returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace; live reads them,
-// and objects writes them and their results. Callers of HandOver and Discard alone need the config only.
-func New(config *rest.Config, live client.Reader, objects client.Writer, namespace string) Snapshots {
+// and objects writes them and their results. keys verify which contents backups have made. Callers of HandOver and
+// Discard alone need the config only.
+func New(
+	config *rest.Config, live client.Reader, objects client.Writer, namespace string, keys *loadkey.Keys,
+) Snapshots {
 	api := sync.OnceValues(func() (snapshotclient.SnapshotV1Interface, error) {
 		return snapshotclient.NewForConfig(config)
 	})
 	groups := func() (*groupAPI, error) { return newGroupAPI(config) }
-	return Snapshots{api, groups, live, objects, namespace}
+	return Snapshots{api, groups, live, objects, namespace, keys}
 }
 
 // look returns a snapshot and its content, nil if it has none yet.
@@ -56,19 +61,38 @@ func (s Snapshots) look(
 	if bound == "" {
 		return vs, nil, nil
 	}
-	content, err := api.VolumeSnapshotContents().Get(ctx, bound, metav1.GetOptions{})
+	content, err := contentFor(ctx, api, bound, types.NamespacedName{Namespace: namespace, Name: name}, vs.UID)
 	if err != nil {
-		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
+		return nil, nil, err
 	}
-	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != namespace || ref.Name != name {
-		// who may write the status of a snapshot can claim any
-		return nil, nil, fmt.Errorf("VolumeSnapshot %s/%s: status.boundVolumeSnapshotContentName is %s, which is of "+
-			"VolumeSnapshot %s/%s", namespace, name, bound, ref.Namespace, ref.Name)
+	if content == nil {
+		return nil, nil, fmt.Errorf("%w: VolumeSnapshotContent %s, which VolumeSnapshot %s/%s names, does not exist, or is "+
+			"of another VolumeSnapshot", ErrNotTaken, bound, namespace, name)
 	}
 	if inGroup(content) && isComplete(content) {
 		err = leaveGroup(ctx, api, content)
 	}
 	return vs, content, err
+}
+
+// contentFor returns a content if it is of a VolumeSnapshot, nil if it is of another one or does not exist. Who may create
+// a VolumeSnapshot, or write its status, can name any content; the content names its only VolumeSnapshot. uid is that of the
+// VolumeSnapshot, "" if it is not known.
+func contentFor(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, of types.NamespacedName, uid types.UID,
+) (*snapshotv1.VolumeSnapshotContent, error) {
+	content, err := api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s: %w", name, of, err)
+	}
+	ref := content.Spec.VolumeSnapshotRef
+	if ref.Namespace != of.Namespace || ref.Name != of.Name || uid != "" && ref.UID != "" && ref.UID != uid {
+		return nil, nil
+	}
+	return content, nil
 }
 
 // contentOf returns the name of the content of a snapshot, "" if there is none yet. A snapshot of a group names it
@@ -139,38 +163,33 @@ func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep
 	if err != nil {
 		return err
 	}
+	of := types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name}
 	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
-	if source := vs.Spec.Source.VolumeSnapshotContentName; source != nil {
-		err = dropNamed(ctx, api, vs, *source, keep)
-	} else if keep {
-		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
-	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
-		err = nil
+	source := vs.Spec.Source.VolumeSnapshotContentName
+	if source != nil {
+		name = *source
+	}
+	content, err := contentFor(ctx, api, name, of, vs.UID)
+	switch {
+	case err != nil:
+		return err
+	case content == nil:
+	case source != nil || keep: // otherwise it is deleted with the snapshot, as its policy is Delete
+		err = dropContent(ctx, api, content, keep)
+	default:
+		err = ignoreMissing(setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete))
 	}
 	if err != nil {
 		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
 	}
-	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
-}
-
-// dropNamed deletes the content that a snapshot of a group names, unless it is of another snapshot: who may create
-// snapshots can name any content.
-func dropNamed(
-	ctx context.Context, api snapshotclient.SnapshotV1Interface, vs *snapshotv1.VolumeSnapshot, name string, keep bool,
-) error {
-	content, err := api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	if ref := content.Spec.VolumeSnapshotRef; ref.Namespace != vs.Namespace || ref.Name != vs.Name {
-		return nil
-	}
-	return dropContent(ctx, api, name, keep)
+	return dropSnapshot(ctx, api, of)
 }
 
 // dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that
 // there is none.
-func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, keep bool) error {
+func dropContent(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, content *snapshotv1.VolumeSnapshotContent, keep bool,
+) error {
 	patch := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain}}
 	if !keep { // by the annotation, the driver deletes it whether a VolumeSnapshot is bound to it or not
 		patch = map[string]any{
@@ -180,21 +199,29 @@ func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, na
 	}
 	var err error
 	if !keep {
-		var content *snapshotv1.VolumeSnapshotContent
-		if content, err = api.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{}); err == nil {
-			err = leaveGroup(ctx, api, content)
-		}
+		err = leaveGroup(ctx, api, content)
 	}
 	if err == nil {
-		err = patchContent(ctx, api, name, patch)
+		err = patchContent(ctx, api, content.Name, patch)
 	}
 	if err == nil {
-		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
+		err = api.VolumeSnapshotContents().Delete(ctx, content.Name, metav1.DeleteOptions{})
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", name, err)
+	if ignoreMissing(err) != nil {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", content.Name, err)
 	}
 	return nil
+}
+
+// forgetContent deletes the content of a name, if it is of a VolumeSnapshot. The storage system keeps the snapshot.
+func forgetContent(
+	ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, of types.NamespacedName,
+) error {
+	content, err := contentFor(ctx, api, name, of, "")
+	if err != nil || content == nil {
+		return err
+	}
+	return dropContent(ctx, api, content, true)
 }
 
 // Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the
@@ -263,18 +290,10 @@ func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) er
 	if err != nil {
 		return err
 	}
-	err = setPolicy(ctx, api, vs.Name, snapshotv1.VolumeSnapshotContentRetain)
-	if err == nil {
-		err = api.VolumeSnapshotContents().Delete(ctx, vs.Name, metav1.DeleteOptions{})
+	if err := forgetContent(ctx, api, vs.Name, vs); err != nil {
+		return err
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", vs.Name, err)
-	}
-	err = api.VolumeSnapshots(vs.Namespace).Delete(ctx, vs.Name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete VolumeSnapshot %s: %w", vs, err)
-	}
-	return nil
+	return dropSnapshot(ctx, api, vs)
 }
 
 // cancelUploads requests the cancellation of all DataUploads of a backup. The data mover removes the snapshots that

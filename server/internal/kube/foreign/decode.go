@@ -147,6 +147,10 @@ func (c *checker) check(raw []byte, at string, depth int) error {
 			return invalid(here(), "it is more than %d levels deep", c.limits.Depth)
 		case token.Kind() == 'n' && parent != '{':
 			return invalid(here(), "it is null, want a value")
+		case token.Kind() == '0':
+			if err := CheckNumber([]byte(token.String())); err != nil {
+				return invalid(here(), "%w", err)
+			}
 		}
 		if level == 0 {
 			return end(d, at)

@@ -8,6 +8,7 @@ import (
 	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/cleat-dev/cleat/server/internal/kube/foreign"
 )
@@ -97,6 +98,8 @@ func TestDocuments(t *testing.T) {
 		`{"name":"a"`:                      "unexpected EOF",
 		`{"parts":{},"parts":null}`:        `duplicate object member name "parts"`,
 		`{"more":[null]}`:                  "/more/0: it is null, want a value",
+		`{"x":1e400}`:                      "/x: number 1e400 does not fit into 64 bits",
+		`{"x":9223372036854775808}`:        "/x: number 9223372036854775808 does not fit",
 		`{"lists":{"x":[null]}}`:           "/lists/x/0: it is null, want a value",
 		`[]`:                               "cannot unmarshal array",
 		rep(`{"parts":{"a":`, 4):           "/parts/a/parts/a/parts: it is more than 5 levels deep",
@@ -158,15 +161,22 @@ func FuzzList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n := 0
 		limits := small()
+		var all []*thing
 		for one, err := range foreign.List[*thing](strings.NewReader(string(text)), limits) {
 			if err != nil {
 				require.ErrorIs(t, err, foreign.ErrInvalid)
 				return
 			}
 			require.NotNil(t, one)
+			all = append(all, one)
 			n++
 		}
 		require.LessOrEqual(t, n, limits.Elements)
+		var same []*thing
+		twice, err := kjson.UnmarshalStrict(text, &same, kjson.DisallowDuplicateFields)
+		require.NoError(t, err)
+		require.Empty(t, twice)
+		require.ElementsMatch(t, same, all)
 	})
 }
 
@@ -185,7 +195,22 @@ func FuzzDecode(f *testing.F) {
 		for _, more := range one.More {
 			require.NotNil(t, more)
 		}
+		asTheAPIServer(t, text, one)
 	})
+}
+
+// asTheAPIServer fails unless the decoder of the API server reads the same from a document, in all of its ways.
+func asTheAPIServer(t *testing.T, document []byte, one *thing) {
+	t.Helper()
+	var same thing
+	twice, err := kjson.UnmarshalStrict(document, &same, kjson.DisallowDuplicateFields)
+	require.NoError(t, err)
+	require.Empty(t, twice)
+	require.Equal(t, same, *one)
+	var object any
+	twice, err = kjson.UnmarshalStrict(document, &object, kjson.DisallowDuplicateFields)
+	require.NoError(t, err)
+	require.Empty(t, twice)
 }
 
 func rep(text string, n int) string { return strings.Repeat(text, n) }

@@ -7,13 +7,15 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/foreign"
 )
 
-// decodeObject reads raw, which must be one JSON object, and calls member for each of its members.
-func decodeObject(raw []byte, member func(d decoder, name string) error) error {
-	// With these options the decoder accepts what encoding/json accepts.
-	d := decoder{jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true),
-		jsontext.AllowInvalidUTF8(true))}
+// decodeObject reads raw, which must be one JSON object, and calls member for each of its members. Unless isForeign is
+// set, it accepts what encoding/json accepts.
+func decodeObject(raw []byte, isForeign bool, member func(d decoder, name string) error) error {
+	d := decoder{jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(!isForeign),
+		jsontext.AllowInvalidUTF8(!isForeign)), isForeign}
 	err := d.object("", func(name string) error { return member(d, name) })
 	if err == nil {
 		if _, err = d.ReadToken(); errors.Is(err, io.EOF) {
@@ -27,7 +29,35 @@ func decodeObject(raw []byte, member func(d decoder, name string) error) error {
 }
 
 // decoder reads JSON in the shapes that objects of Kubernetes have.
-type decoder struct{ *jsontext.Decoder }
+type decoder struct {
+	*jsontext.Decoder
+
+	isForeign bool
+}
+
+// skip reads a value that nobody needs.
+func (d decoder) skip() error {
+	if !d.isForeign {
+		return d.SkipValue()
+	}
+	for depth := d.StackDepth(); ; {
+		var err error
+		switch d.PeekKind() {
+		case '{', '[', '}', ']':
+			_, err = d.ReadToken()
+		case '0':
+			var number jsontext.Value
+			if number, err = d.ReadValue(); err == nil {
+				err = foreign.CheckNumber(number)
+			}
+		default:
+			err = d.SkipValue()
+		}
+		if err != nil || d.StackDepth() == depth {
+			return err
+		}
+	}
+}
 
 // object reads an object, the value of field, and calls member for each name; member must read the value.
 func (d decoder) object(field string, member func(name string) error) error {
@@ -82,7 +112,7 @@ func (d decoder) null() (bool, error) {
 	if d.PeekKind() != 'n' {
 		return false, nil
 	}
-	return true, d.SkipValue()
+	return true, d.skip()
 }
 
 // text reads a string, the value of field, into value; a null is the empty string.

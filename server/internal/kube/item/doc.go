@@ -3,8 +3,8 @@
 //
 // Meta is the metadata of one object (meta.go); List is one page of a list with each object left as raw bytes
 // (list.go). Both verify the syntax of the whole text: they accept what encoding/json accepts, and nothing else
-// (decode.go).
+// (decode.go). Objects that come from elsewhere than the API server are read by foreign.go: in one way only.
 //
-// The package may import the standard library and jsontext, which will be encoding/json/jsontext of the standard
-// library. Start at meta.go.
+// The package may import package foreign, the decoder of Kubernetes, and jsontext, which will be encoding/json/jsontext
+// of the standard library. Start at meta.go.
 package item

@@ -21,7 +21,7 @@ type List struct {
 // SplitList reads one page of a list and verifies its syntax. It returns an error if an item is not an object.
 func SplitList(raw []byte) (List, error) {
 	var l List
-	err := decodeObject(raw, func(d decoder, name string) error {
+	err := decodeObject(raw, false, func(d decoder, name string) error {
 		switch name {
 		case "apiVersion":
 			return d.text(&l.APIVersion, "apiVersion")
@@ -35,7 +35,7 @@ func SplitList(raw []byte) (List, error) {
 		case "items":
 			return l.decodeItems(d, raw)
 		}
-		return d.SkipValue()
+		return d.skip()
 	})
 	if err != nil {
 		return List{}, err
@@ -61,7 +61,7 @@ func (l *List) decodeField(d decoder, name string) error {
 		}
 		return nil
 	}
-	return d.SkipValue()
+	return d.skip()
 }
 
 func (l *List) decodeItems(d decoder, raw []byte) error {

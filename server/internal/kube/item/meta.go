@@ -30,9 +30,11 @@ func (m Meta) Deleting() bool { return m.DeletionTimestamp != "" }
 
 // ParseMeta reads the metadata of one object in JSON and verifies the syntax of all of it. It returns an error if raw
 // is not one JSON object or if a field has the wrong type. The error has the offset in bytes.
-func ParseMeta(raw []byte) (Meta, error) {
+func ParseMeta(raw []byte) (Meta, error) { return parseMeta(raw, false) }
+
+func parseMeta(raw []byte, isForeign bool) (Meta, error) {
 	var m Meta
-	err := decodeObject(raw, func(d decoder, name string) error {
+	err := decodeObject(raw, isForeign, func(d decoder, name string) error {
 		switch name {
 		case "apiVersion":
 			return d.text(&m.APIVersion, "apiVersion")
@@ -44,7 +46,7 @@ func ParseMeta(raw []byte) (Meta, error) {
 			}
 			return d.object("metadata", func(name string) error { return m.decodeField(d, name) })
 		}
-		return d.SkipValue()
+		return d.skip()
 	})
 	if err != nil {
 		return Meta{}, err
@@ -74,7 +76,7 @@ func (m *Meta) decodeField(d decoder, name string) error {
 	case "ownerReferences":
 		return m.decodeOwners(d)
 	default:
-		return d.SkipValue()
+		return d.skip()
 	}
 }
 
@@ -99,7 +101,7 @@ func (m *Meta) decodeOwners(d decoder) error {
 			case "controller":
 				o.Controller = d.PeekKind() == 't'
 			}
-			return d.SkipValue()
+			return d.skip()
 		})
 		m.OwnerReferences = append(m.OwnerReferences, o)
 		return err

@@ -30,6 +30,11 @@ type Client struct {
 	health   health
 
 	dependencies dependencies
+
+	// Stalled, unless nil, is called when a request begins to wait for a webhook that fails, or for an API group that is
+	// not served. group is empty for a webhook. It returns until when such requests may wait, zero for no limit, and over
+	// is called when this one does not wait any more. It is set before the first request.
+	Stalled func(ctx context.Context, group string) (until time.Time, over func())
 }
 
 // New returns a client that repeats requests for up to retryFor while the API server is away or

@@ -169,7 +169,7 @@ func TestDoRepeatsRequests(t *testing.T) {
 		"no such object": {request: get, fault: replyWith(404, "NotFound", `"name":"b"`), times: always,
 			attempts: 1, fails: true},
 		"no such path": {request: get, fault: noPath, times: always, attempts: 1, fails: true},
-		"no such path, defined a moment ago": {request: with(post, func(r *Request) { r.New = true }), fault: noPath,
+		"no such path, defined a moment ago": {request: with(post, func(r *Request) { r.New = func() bool { return true } }), fault: noPath,
 			times: 2, attempts: 3},
 		"no such path, after a restart": {request: get, fault: hangUp, times: 1, second: noPath, attempts: 3,
 			uncertain: true},

@@ -35,6 +35,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 type dependency struct {
 	name     string // for messages, and unique
 	patience time.Duration
+	group    string // that is not served; empty for a webhook
 	// needs reports whether a request certainly needs the dependency. Requests that may or may not are sent.
 	needs func(context.Context, *Request) bool
 
@@ -84,7 +85,7 @@ func (c *Client) blame(r *Request, err error) *dependency {
 	}
 	if isUnavailable(err) {
 		return &dependency{
-			name: "API group " + gvr.GroupVersion().String(), patience: c.retryFor,
+			name: "API group " + gvr.GroupVersion().String(), patience: c.retryFor, group: gvr.Group,
 			needs: func(_ context.Context, other *Request) bool {
 				return other.Resource.GroupVersion() == gvr.GroupVersion()
 			},
@@ -166,12 +167,13 @@ func (d *dependencies) failed(blamed *dependency, err error, began, now time.Tim
 		d.some.Store(true)
 	}
 	one.err = err
+	patience := min(one.patience, blamed.patience) // the request may have less
 	switch {
 	case one.broken:
 		return one.error(now)
-	case now.Sub(began) < one.patience:
+	case now.Sub(began) < patience:
 		return nil
-	case now.Sub(one.since) < one.patience: // others get through
+	case now.Sub(one.since) < patience: // others get through
 		return fmt.Errorf("gave up after %s of retries: %w", now.Sub(began).Round(time.Millisecond), err)
 	}
 	one.broken, one.probe = true, now.Add(one.patience)

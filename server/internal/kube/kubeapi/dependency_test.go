@@ -71,6 +71,26 @@ func TestOneRequestThatFailsDoesNotBreakADependency(t *testing.T) {
 	require.NoError(t, d.refuse(t.Context(), &Request{Resource: pods}, start.Add(time.Second)))
 }
 
+func TestRequestsThatWaitForWhatFailsShareTheirTime(t *testing.T) {
+	t.Parallel()
+	client, requests := serve(t, time.Hour, func(w http.ResponseWriter, r *http.Request) {
+		replyWith(http.StatusServiceUnavailable, "ServiceUnavailable", "")(w, r)
+	})
+	open := 0
+	client.Stalled = func(context.Context, string) (time.Time, func()) {
+		open++
+		return time.Now().Add(-time.Second), func() { open-- }
+	}
+	for n, group := range []string{"a.io", "b.io", "c.io"} {
+		var broken *BrokenError
+		_, err := client.Do(t.Context(), Request{Resource: schema.GroupVersionResource{Group: group, Version: "v1",
+			Resource: "things"}})
+		require.ErrorAs(t, err, &broken)
+		require.EqualValues(t, warnAttempt*(n+1), requests.Load(), "each is repeated for as long as that costs nothing")
+		require.Zero(t, open)
+	}
+}
+
 func TestBrokenAPIGroupRefusesRequestsAtOnce(t *testing.T) {
 	t.Parallel()
 	client, requests := serve(t, 200*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {

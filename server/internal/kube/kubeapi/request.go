@@ -17,8 +17,11 @@ const (
 	JSON         = "application/json"
 	Metadata     = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 	MetadataList = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
-	MergePatch   = "application/merge-patch+json"
-	Apply        = "application/apply-patch+yaml"
+	// CompactMetadataList is MetadataList as protobuf, from servers that have it.
+	CompactMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io," +
+		MetadataList
+	MergePatch = "application/merge-patch+json"
+	Apply      = "application/apply-patch+yaml"
 )
 
 // maxReply is the limit of a reply in bytes where the request names none.
@@ -47,8 +50,9 @@ type Request struct {
 	Once bool
 	// Conditional makes a conflict final: the request names the version that it changes.
 	Conditional bool
-	// New means that the resource was defined a moment ago: if the server does not serve it yet, the request is repeated.
-	New bool
+	// New, unless nil, is asked when the server does not serve the resource: it reports whether the server may do so in a
+	// moment, because the resource has just been defined. Then the request is repeated.
+	New func() bool
 }
 
 // Reply is the reply to a request.

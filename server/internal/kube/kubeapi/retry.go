@@ -99,6 +99,7 @@ func (c *Client) retry(
 	backoff := Backoff()
 	var waiting waits.Retry
 	defer waiting.End()
+	var until time.Time // the end of the time for parts of the cluster that fail; zero for none
 	for n := 1; ; n++ {
 		if err := c.dependencies.refuse(ctx, r, time.Now()); err != nil {
 			return uncertain, err
@@ -129,6 +130,15 @@ func (c *Client) retry(
 		case silent > c.retryFor:
 			return uncertain, fmt.Errorf("%w for %s: %w", ErrUnreachable, c.retryFor, err)
 		case blamed != nil:
+			isCore := isUnavailable(err) && blamed.group == ""
+			if n >= warnAttempt && until.IsZero() && c.Stalled != nil && !isCore {
+				var over func()
+				until, over = c.Stalled(ctx, blamed.group)
+				defer over()
+			}
+			if !until.IsZero() && !now.Before(until) {
+				blamed.patience = min(blamed.patience, now.Sub(began))
+			}
 			if final := c.dependencies.failed(blamed, err, began, now); final != nil {
 				return uncertain, final
 			}
@@ -197,7 +207,7 @@ func worthwhile(r *Request, err error, n int, starting bool) (again, effective b
 	case code == http.StatusConflict:
 		return apierrors.IsConflict(err) && !r.Conditional && few, false
 	case code == http.StatusNotFound:
-		return PathNotFound(err) && (starting || r.New && n < maxAttempts), false
+		return PathNotFound(err) && (starting || r.New != nil && n < maxAttempts && r.New()), false
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return starting && !apierrors.HasStatusCause(err, "NamespaceTerminating"), false
 	}

@@ -78,8 +78,10 @@ func (k *Keys) ForPlugins(ctx context.Context, kind string, uid types.UID, objec
 		return object, nil
 	}
 	annotated, err := item.WithAnnotation(object, velerov1.LoadKeyAnnotation, key)
-	if err == nil { // only the server sets it, for one item
-		annotated, err = item.WithoutAnnotation(annotated, velerov1.StoredVolumesAnnotation)
+	for _, annotation := range []string{velerov1.StoredVolumesAnnotation, velerov1.SharedVolumesAnnotation} {
+		if err == nil { // only the server sets it, for one item
+			annotated, err = item.WithoutAnnotation(annotated, annotation)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s for plugins: %w", kind, uid, err)

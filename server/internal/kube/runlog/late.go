@@ -68,6 +68,18 @@ func (l *Late) Store(add func(lines io.ReadSeeker) error) error {
 	return l.storeTaken(add)
 }
 
+// StoreAll passes all lines that wait to store in one call, which is made even if there are none. If store fails, the next
+// call passes them again, with those that have come meanwhile.
+func (l *Late) StoreAll(store func(lines io.ReadSeeker) error) error {
+	l.storing.Lock()
+	defer l.storing.Unlock()
+	l.taken = append(l.taken, l.take()...) // a gzip stream may have several members
+	if l.taken == nil {
+		return store(bytes.NewReader(nil))
+	}
+	return l.storeTaken(store)
+}
+
 // storeTaken stores the lines that were taken, if there are some.
 func (l *Late) storeTaken(add func(lines io.ReadSeeker) error) error {
 	if l.taken == nil {

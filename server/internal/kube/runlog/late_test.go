@@ -47,11 +47,16 @@ func TestLateLinesAreStoredOnceAndWhenTheyAreDue(t *testing.T) {
 	require.NoError(t, late.Store(add))
 	require.Zero(t, late.Due())
 	late.Logger().Info("fourth")
-	require.NoError(t, late.Store(add))
+	failed := errors.New("what is stored with them is not")
+	require.ErrorIs(t, late.StoreAll(func(io.ReadSeeker) error { return failed }), failed)
+	late.Logger().Info("fifth")
+	require.NoError(t, late.StoreAll(add), "those that were not stored, and all others")
+	require.NoError(t, late.StoreAll(add), "none")
 
 	const first, later = `time="2026-01-02T03:04:05Z" level=info msg=`, `time="2026-01-02T03:04:06Z" level=info msg=`
 	require.Equal(t, first+"first backup=velero/b\n"+first+"second backup=velero/b n=2\n"+later+"third backup=velero/b\n"+
-		strings.Replace(later, ":06", ":07", 1)+"fourth backup=velero/b\n", unzipped(t, &stored))
+		strings.Replace(later, ":06", ":07", 1)+"fourth backup=velero/b\n"+strings.Replace(later, ":06", ":07", 1)+
+		"fifth backup=velero/b\n", unzipped(t, &stored))
 	require.Contains(t, server.String(), "fourth: backup=velero/b")
 }
 

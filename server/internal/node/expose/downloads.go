@@ -61,6 +61,9 @@ func (d Downloads) Expose(ctx context.Context, object client.Object) error {
 	if err != nil {
 		return err
 	}
+	if err := d.copies(ctx, load.owner, load.target.Namespace, d.Settings.RestorePVC.Copies); err != nil {
+		return err
+	}
 	claim := new(corev1.PersistentVolumeClaim)
 	err = d.ensure(ctx, load.owner, claim, func() error {
 		*claim = *like(target, chosen)
@@ -160,10 +163,12 @@ func (d Downloads) Release(ctx context.Context, object client.Object, moved bool
 		return err
 	}
 	if moved {
-		return d.handOver(ctx, load)
+		err = d.handOver(ctx, load)
+	} else if err = d.giveUp(ctx, load); err == nil {
+		err = d.discard(ctx, load.owner)
 	}
-	if err := d.giveUp(ctx, load); err != nil {
+	if err != nil {
 		return err
 	}
-	return d.discard(ctx, load.owner)
+	return d.dropCopies(ctx, load.owner, d.Settings.RestorePVC.Copies)
 }

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cleat-dev/cleat/server/internal/kube/orders"
 	"github.com/cleat-dev/cleat/server/internal/node"
 )
 
@@ -73,10 +74,20 @@ func (d Downloads) filled(ctx context.Context, load *download) (*corev1.Persiste
 	if err := d.Cluster.Live.List(ctx, &list, client.MatchingLabels{downloadLabel: string(load.GetUID())}); err != nil {
 		return nil, fmt.Errorf("list the volumes of %s: %w", load.owner, err)
 	}
-	if len(list.Items) == 0 {
-		return nil, nil
+	for i := range list.Items {
+		if pv := &list.Items[i]; load.filled(pv) {
+			return pv, nil
+		}
 	}
-	return &list.Items[0], nil
+	return nil, nil
+}
+
+// filled reports whether a volume is, or was, bound to the claim of a download, or to the one that gets the data. The
+// label alone proves nothing.
+func (d *download) filled(pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && (client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name} == d.target ||
+		ref.Namespace == d.GetNamespace() && ref.Name == d.GetName())
 }
 
 // begin marks the volume of a download as filled, and prevents its deletion with its claim.
@@ -147,8 +158,10 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 			Namespace: target.Namespace, Name: target.Name, UID: target.UID}
 		delete(pv.Annotations, boundByControllerAnnotation)
 		if target.Spec.Selector != nil {
-			for key, value := range target.Spec.Selector.MatchLabels {
-				set(&pv.Labels, key, value)
+			for key, value := range target.Spec.Selector.MatchLabels { // of whoever has created the claim
+				if !orders.Is(key) {
+					set(&pv.Labels, key, value)
+				}
 			}
 		}
 	})

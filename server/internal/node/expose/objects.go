@@ -3,6 +3,7 @@ package expose
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,8 @@ type Volumes struct {
 	Settings  *settings.Settings
 	// Agent is the pod of a node agent. Pods that expose volumes have its image, tolerations and affinity.
 	Agent *corev1.Pod
+
+	unattended sync.Map // UIDs of pods on nodes without an agent, and since when
 }
 
 // provisionerAnnotation of a claim names the provisioner that was chosen to make its volume.
@@ -234,6 +237,10 @@ func nameOf(object client.Object) string {
 		return "pod"
 	case *corev1.PersistentVolumeClaim:
 		return "volume claim"
+	case *corev1.Secret:
+		return "Secret"
+	case *corev1.ConfigMap:
+		return "ConfigMap"
 	default:
 		return fmt.Sprintf("%T", object)
 	}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/nodeagents"
 	"github.com/cleat-dev/cleat/server/internal/node"
 	"github.com/cleat-dev/cleat/server/internal/spec/podspec"
 )
@@ -29,7 +33,8 @@ const nobody int64 = 65534
 type holder struct {
 	label, group, name string
 	claim              *corev1.PersistentVolumeClaim
-	node               string // on which it has to run; "" for any
+	node               string               // on which it has to run; "" for any
+	topology           *corev1.NodeSelector // nodes that can access the volume; nil for all
 	readOnly           bool
 	unlabelled         bool // the files of the volume keep their SELinux labels
 }
@@ -93,7 +98,43 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 		return pod
 	}
 	pod.Spec.Affinity = podspec.Affinity(v.Settings.Affinity(class))
+	if h.topology != nil && len(h.topology.NodeSelectorTerms) > 0 {
+		nodes := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		configured := nodes.NodeSelectorTerms[0].MatchExpressions
+		nodes.NodeSelectorTerms = h.topology.DeepCopy().NodeSelectorTerms
+		for i := range nodes.NodeSelectorTerms {
+			term := &nodes.NodeSelectorTerms[i]
+			term.MatchExpressions = append(term.MatchExpressions, configured...)
+		}
+	}
 	return pod
+}
+
+// agentPatience is how long the node of a pod that holds a volume may have no pod of an agent: the node may be new, or the
+// agent may be replaced.
+const agentPatience = time.Minute
+
+// attended returns an error that ends the load of a pod that runs on a node without an agent, so that nobody opens its
+// volume.
+func (v *Volumes) attended(ctx context.Context, pod *corev1.Pod) error {
+	var agents corev1.PodList
+	if err := v.Cluster.Live.List(ctx, &agents, client.InNamespace(pod.Namespace),
+		client.MatchingLabels{nodeagents.RoleLabel: nodeagents.Role},
+		client.MatchingFields{"spec.nodeName": pod.Spec.NodeName}); err != nil {
+		return fmt.Errorf("list the node agents of node %s: %w", pod.Spec.NodeName, err)
+	}
+	if slices.ContainsFunc(agents.Items, func(agent corev1.Pod) bool { return !nodeagents.IsVelero(&agent) }) {
+		v.unattended.Delete(pod.UID)
+		return nil
+	}
+	since, _ := v.unattended.LoadOrStore(pod.UID, time.Now())
+	if at, ok := since.(time.Time); ok && time.Since(at) < agentPatience {
+		return nil
+	}
+	v.unattended.Delete(pod.UID)
+	return &node.Final{Err: fmt.Errorf("pod %s, which exposes the volume, runs on node %s, where no node agent runs; see "+
+		"whether loadAffinity of the ConfigMap of the node agents and the DaemonSet select the same nodes", pod.Name,
+		pod.Spec.NodeName)}
 }
 
 // state returns nil for a pod that holds its volume. Otherwise the error is Pending. A pod that has ended, because its
@@ -101,7 +142,7 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 func (v *Volumes) state(ctx context.Context, o owner, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:
-		return nil
+		return v.attended(ctx, pod)
 	case corev1.PodFailed, corev1.PodSucceeded:
 		if err := v.remove(ctx, o, pod); err != nil {
 			return err

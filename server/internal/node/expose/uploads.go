@@ -8,6 +8,7 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,16 +65,24 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 	case wait != "":
 		return node.Pending(wait)
 	}
+	configured := u.Settings.BackupPVC[load.spec.CSISnapshot.StorageClass]
+	if err := u.copies(ctx, load.owner, load.spec.SourceNamespace, configured.Copies); err != nil {
+		return err
+	}
 	claim := new(corev1.PersistentVolumeClaim)
 	if err := u.ensure(ctx, load.owner, claim, func() error { return u.claim(ctx, load, snapshot, claim) }); err != nil {
 		return err
 	}
 	pod := new(corev1.Pod)
-	readOnly := u.Settings.BackupPVC[load.spec.CSISnapshot.StorageClass]
 	err = u.ensure(ctx, load.owner, pod, func() error {
+		topology, err := u.topology(ctx, load)
+		if err != nil {
+			return err
+		}
 		*pod = *u.pod(holder{
-			label: velerov1.DataUploadLabel, group: "snapshot-exposer", name: load.GetName(), claim: claim,
-			readOnly: readOnly.ReadOnly, unlabelled: readOnly.SPCNoRelabeling,
+			topology: topology,
+			label:    velerov1.DataUploadLabel, group: "snapshot-exposer", name: load.GetName(), claim: claim,
+			readOnly: configured.ReadOnly, unlabelled: configured.SPCNoRelabeling,
 		})
 		return nil
 	})
@@ -81,6 +90,39 @@ func (u Uploads) Expose(ctx context.Context, object client.Object) error {
 		return err
 	}
 	return u.state(ctx, load.owner, pod, claim)
+}
+
+// topology returns the nodes that can access the source volume, as Velero does: if the storage class chooses the place of
+// a volume by the pod, the volume that is made of the snapshot would otherwise be made for a node that cannot have it. It
+// is nil if that is not known, or if all nodes can.
+func (u Uploads) topology(ctx context.Context, load *upload) (*corev1.NodeSelector, error) {
+	var class storagev1.StorageClass
+	var source corev1.PersistentVolumeClaim
+	var volume corev1.PersistentVolume
+	for _, step := range []struct {
+		object client.Object
+		key    func() types.NamespacedName
+		known  func() bool
+	}{
+		{&class, func() types.NamespacedName { return types.NamespacedName{Name: load.spec.CSISnapshot.StorageClass} },
+			func() bool {
+				return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+			}},
+		{&source, func() types.NamespacedName {
+			return types.NamespacedName{Namespace: load.spec.SourceNamespace, Name: load.spec.SourcePVC}
+		}, func() bool { return source.Spec.VolumeName != "" }},
+		{&volume, func() types.NamespacedName { return types.NamespacedName{Name: source.Spec.VolumeName} },
+			func() bool { return volume.Spec.NodeAffinity != nil }},
+	} {
+		err := u.Cluster.Live.Get(ctx, step.key(), step.object)
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && !step.known():
+			return nil, nil //nolint:nilnil // there is none
+		case err != nil:
+			return nil, fmt.Errorf("find the nodes of the source volume of %s: %w", load.owner, err)
+		}
+	}
+	return volume.Spec.NodeAffinity.Required, nil
 }
 
 // claim describes the claim whose volume is made of a snapshot.
@@ -156,6 +198,9 @@ func (u Uploads) Release(ctx context.Context, object client.Object, _ bool) erro
 		return nil //nolint:nilerr // nothing was exposed
 	}
 	if err := u.discard(ctx, load.owner); err != nil {
+		return err
+	}
+	if err := u.dropCopies(ctx, load.owner, u.Settings.BackupPVC[load.spec.CSISnapshot.StorageClass].Copies); err != nil {
 		return err
 	}
 	return u.Snapshots.Discard(ctx, load.marks, load.from, load.to)

@@ -87,6 +87,53 @@ func TestPodIsLikeThatOfAgent(t *testing.T) {
 	require.ErrorContains(t, p.Check(), `no container of the agent's pod has the arguments "node-agent server"`)
 }
 
+// TestPodsOfSomeLoadsDiffer has file system backups and restores privileged, and the caches of restores on a volume of
+// their own if there is enough data.
+func TestPodsOfSomeLoadsDiffer(t *testing.T) {
+	t.Parallel()
+	agent := &corev1.Pod{Spec: corev1.PodSpec{
+		Volumes: []corev1.Volume{{Name: "scratch",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Containers: []corev1.Container{{
+			Args:         []string{"node-agent", "server"},
+			VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/scratch"}},
+			SecurityContext: &corev1.SecurityContext{Privileged: new(false), AllowPrivilegeEscalation: new(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}},
+	}}
+	p := &Pods{Cluster: &run.Cluster{}, Agent: agent, StateDir: "/scratch", Settings: &settings.Settings{
+		PrivilegedFsBackup: true, CachePVC: &settings.CachePVC{StorageClass: "fast", ResidentThresholdInMB: 1},
+	}}
+	require.True(t, p.CanCache())
+	for _, row := range []struct {
+		kind              string
+		bytes             int64
+		privileged, cache bool
+	}{
+		{"PodVolumeBackup", 0, true, false}, {"DataUpload", 0, false, false}, {"PodVolumeRestore", 1 << 20, true, true},
+		{"DataDownload", 1<<20 - 1, false, false}, {"DataDownload", 0, false, true},
+	} {
+		pod, err := p.pod(&Order{Kind: row.kind, Bytes: row.bytes})
+		require.NoError(t, err)
+		security := pod.Spec.Containers[0].SecurityContext
+		require.Equal(t, row.privileged, *security.Privileged, row)
+		require.Equal(t, row.privileged, security.AllowPrivilegeEscalation == nil, row) // the API server refuses false
+		claim := pod.Spec.Volumes[0].Ephemeral
+		require.Equal(t, row.cache, claim != nil, row)
+		if row.cache {
+			spec := claim.VolumeClaimTemplate.Spec
+			require.Equal(t, "fast", *spec.StorageClassName)
+			require.Equal(t, "6Gi", spec.Resources.Requests.Storage().String())
+		}
+	}
+	p.CacheLimitMB = 10
+	pod, err := p.pod(&Order{Kind: "DataDownload"})
+	require.NoError(t, err)
+	require.Equal(t, "1Gi", pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.Resources.Requests.Storage().String())
+	p.StateDir = "/elsewhere"
+	require.False(t, p.CanCache())
+}
+
 func TestResultFitsIntoTerminationMessage(t *testing.T) {
 	t.Parallel()
 	for _, r := range []*Result{
@@ -135,6 +182,7 @@ func TestStateOfPod(t *testing.T) {
 	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
 		Message: "The node was low"}}
 	const exit, memory = "its container has ended with exit code 137", "it was killed because it needed more memory"
+	const start = "failed to create containerd task: "
 	for name, row := range map[string]struct {
 		pod    *corev1.Pod
 		lost   string
@@ -149,6 +197,9 @@ func TestStateOfPod(t *testing.T) {
 			"m", true},
 		"killed for memory":       {ended("", "OOMKilled"), memory, true},
 		"mover killed for memory": {ended(encoded(Result{ID: "u-2", Error: "m", Lost: true}), "OOMKilled"), memory, true},
+		"killed as it starts":     {ended(start+"container init was OOM-killed (memory limit too low?)", "StartError"), memory, true},
+		"no memory to start":      {ended(start+"unable to set memory limit to 6291456", "StartError"), memory, true},
+		"not started":             {ended(start+"no such file", "StartError"), "could not be started: " + start + "no such file", false},
 		"killed":                  {ended("", "Error"), exit, false},
 		"killed, with a limit": {limited(ended("", "Error")), "it was killed, perhaps because it needed more memory than its " +
 			"limit", true},
@@ -186,14 +237,14 @@ func TestProgressIsRead(t *testing.T) {
 	root := t.TempDir()
 	p, pod := &Pods{HostPods: root}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("uid")}}
 	read := func() [2]int64 {
-		done, total := p.Progress(pod)
+		done, total, _ := p.Progress(pod)
 		return [2]int64{done, total}
 	}
 	require.Zero(t, read())
 	dir := filepath.Join(root, "uid", "volumes/kubernetes.io~empty-dir/load-progress")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.Zero(t, read())
-	require.NoError(t, progress{5, 9}.write(dir))
+	require.NoError(t, progress{Done: 5, Total: 9}.write(dir))
 	require.Equal(t, [2]int64{5, 9}, read())
 	file := filepath.Join(dir, "progress")
 	require.NoError(t, os.WriteFile(file, []byte(`{"done":-1,"total":9}`), 0o600))

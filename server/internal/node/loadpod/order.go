@@ -17,6 +17,8 @@ type Order struct {
 	Pod, Volume string
 	Parent      string // snapshot of an earlier state of the volume; empty for none
 	Again       bool   // there may have been an attempt before
+
+	Bytes int64 // of the data, as far as it is known; not an argument
 }
 
 // AddFlags adds the flags that Args sets.

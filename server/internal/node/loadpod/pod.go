@@ -1,12 +1,15 @@
 package loadpod
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -72,10 +75,67 @@ func (p *Pods) pod(order *Order) (*corev1.Pod, error) {
 	spec.PriorityClassName, spec.Priority, spec.PreemptionPolicy = p.Settings.PriorityClassName, nil, nil
 	usePulled(spec.InitContainers)
 	usePulled(spec.Containers)
+	if p.Settings.PrivilegedFsBackup && strings.HasPrefix(order.Kind, "PodVolume") {
+		privilege(&spec.Containers[0])
+	}
+	p.giveCache(spec, order)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: maps.Clone(p.Settings.PodAnnotations)},
 		Spec:       *spec,
 	}, nil
+}
+
+// privilege has a container run privileged.
+func privilege(c *corev1.Container) {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), nil
+}
+
+// defaultCacheMB is how many MB Velero's cache of a repository has if its settings do not say it.
+const defaultCacheMB = 5000
+
+// CanCache reports whether caches of data movers are on a volume of the agent's pod, which cachePVC can replace.
+func (p *Pods) CanCache() bool {
+	c, _, err := agentContainer(p.Agent)
+	return err == nil && p.stateVolume(c) != ""
+}
+
+// stateVolume returns the name of the volume at StateDir, "" if there is none.
+func (p *Pods) stateVolume(c *corev1.Container) string {
+	for _, mount := range c.VolumeMounts {
+		if mount.MountPath == p.StateDir {
+			return mount.Name
+		}
+	}
+	return ""
+}
+
+// giveCache puts the caches of a restore on a volume of the storage class of cachePVC, which the pod owns. Its size is
+// that of Velero's: a fifth more than the limit of the cache, in whole GiB.
+func (p *Pods) giveCache(spec *corev1.PodSpec, order *Order) {
+	cache := p.Settings.CachePVC
+	if cache == nil || order.Kind != "PodVolumeRestore" && order.Kind != "DataDownload" ||
+		order.Bytes > 0 && order.Bytes < cache.ResidentThresholdInMB<<20 {
+		return
+	}
+	name, limit := p.stateVolume(&spec.Containers[0]), cmp.Or(p.CacheLimitMB, defaultCacheMB)<<20
+	for i := range spec.Volumes {
+		if spec.Volumes[i].Name != name {
+			continue
+		}
+		size := resource.NewQuantity((limit*12/10+1<<30-1)>>30<<30, resource.BinarySI)
+		spec.Volumes[i].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &cache.StorageClass,
+					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *size}},
+				},
+			},
+		}}
+	}
 }
 
 // usePulled has containers use the images that the pod of the agent has pulled.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,9 @@ type Pods struct {
 	Settings  *settings.Settings
 	ConfigMap string // name of the settings; empty for none
 	HostPods  string // the kubelet's directory of pods
+	StateDir  string // below which data movers have their caches
+	// CacheLimitMB is how many MB the caches of repositories have, by the settings of these; 0 for Velero's default.
+	CacheLimitMB int64
 }
 
 // Check returns an error if no pods can be made from the agent's.
@@ -99,11 +103,7 @@ func (p *Pods) Sweep(ctx context.Context, load types.UID, before int) error {
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		keep := false
-		for attempt := before; attempt <= Most; attempt++ {
-			keep = keep || pod.Name == nameOf(load, attempt)
-		}
-		if keep {
+		if attempt, known := attemptOf(pod.Name, load); known && attempt >= before {
 			continue
 		}
 		if err := p.Stop(ctx, pod.DeepCopy(), stopGrace); err != nil {
@@ -113,7 +113,15 @@ func (p *Pods) Sweep(ctx context.Context, load types.UID, before int) error {
 	return nil
 }
 
-// Most is how often the data of a load is moved until an attempt has a result.
+// attemptOf returns the attempt of a load whose pod has a name.
+func attemptOf(name string, load types.UID) (int, bool) {
+	number, ok := strings.CutPrefix(name, fmt.Sprintf("move-%s-", load))
+	attempt, err := strconv.Atoi(number)
+	return attempt, ok && err == nil
+}
+
+// Most is how often the data of a load is moved until an attempt has a result. Attempts that were interrupted do not
+// count.
 const Most = 3
 
 // stopGrace is how many seconds a program may take to end whose result nobody waits for.
@@ -128,5 +136,10 @@ func OfLoad(pod client.Object) (kind, name string) {
 	return owner.Kind, owner.Name
 }
 
-// Attempt describes an attempt.
-func Attempt(n int) string { return "attempt " + strconv.Itoa(n) + " of " + strconv.Itoa(Most) }
+// Attempt describes an attempt, before which some were interrupted.
+func Attempt(n, interrupted int) string {
+	if interrupted == 0 && n <= Most {
+		return fmt.Sprintf("attempt %d of %d", n, Most)
+	}
+	return fmt.Sprintf("attempt %d, which counts as %d of %d,", n, n-interrupted, Most)
+}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 	"github.com/cleat-dev/cleat/server/internal/node/hostpath"
 )
 
@@ -19,7 +20,7 @@ const (
 	progressVolume = "load-progress"
 	progressFile   = "progress"
 	progressPeriod = time.Second
-	mostProgress   = 256 // bytes of the file
+	mostProgress   = 8 << 10 // bytes of the file
 )
 
 // ProgressDir is where the program finds the volume.
@@ -29,11 +30,14 @@ const ProgressDir = "/load-progress"
 type progress struct {
 	Done  int64 `json:"done"`
 	Total int64 `json:"total"`
+	// Waits is why no data is moved; empty while it is.
+	Waits string `json:"waits,omitempty"`
 }
 
 // Reporter writes the progress of an attempt into the volume. It is safe for concurrent use.
 type Reporter struct {
 	done, total atomic.Int64
+	waits       atomic.Pointer[string]
 	stop        chan struct{}
 }
 
@@ -48,7 +52,7 @@ func NewReporter(dir string) *Reporter {
 				return
 			case <-time.After(progressPeriod):
 			}
-			if now := (progress{r.done.Load(), r.total.Load()}); now != written && now.write(dir) == nil {
+			if now := r.now(); now != written && now.write(dir) == nil {
 				written = now
 			}
 		}
@@ -60,6 +64,17 @@ func NewReporter(dir string) *Reporter {
 func (r *Reporter) Report(done, total int64) {
 	r.done.Store(done)
 	r.total.Store(total)
+}
+
+// Wait notes why no data is moved, "" if it is.
+func (r *Reporter) Wait(why string) { r.waits.Store(&why) }
+
+func (r *Reporter) now() progress {
+	p := progress{Done: r.done.Load(), Total: r.total.Load()}
+	if why := r.waits.Load(); why != nil {
+		p.Waits = *why
+	}
+	return p
 }
 
 // Stop ends the writing.
@@ -78,17 +93,18 @@ func (p progress) write(dir string) error {
 	return os.Rename(fresh, filepath.Join(dir, progressFile))
 }
 
-// Progress returns how many bytes the program of a pod has moved; zero if that is not known.
-func (p *Pods) Progress(pod *corev1.Pod) (done, total int64) {
+// Progress returns how many bytes the program of a pod has moved, zero if that is not known, and why it moves none, which
+// is empty while it does.
+func (p *Pods) Progress(pod *corev1.Pod) (done, total int64, waits string) {
 	volume, err := hostpath.Find(p.HostPods, string(pod.UID), progressVolume)
 	if err != nil {
-		return 0, 0
+		return 0, 0, ""
 	}
 	read, err := readProgress(volume)
 	if errors.Join(err, volume.Close()) != nil || read.Done < 0 || read.Total < 0 {
-		return 0, 0
+		return 0, 0, ""
 	}
-	return read.Done, read.Total
+	return read.Done, read.Total, shorten.Text(read.Waits, mostError)
 }
 
 func readProgress(volume hostpath.Volume) (read progress, err error) {

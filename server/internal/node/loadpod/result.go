@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
 )
@@ -17,8 +18,9 @@ const MessagePath = "/dev/termination-log"
 const mostMessage = 4096
 
 const (
-	mostError   = 2000 // bytes of an error
-	mostWarning = 300  // bytes of one warning
+	mostError    = 2000 // bytes of an error
+	mostWarning  = 1000 // bytes of one warning
+	leastWarning = 250  // to which warnings are cut rather than left out
 )
 
 // Result is how an attempt has ended.
@@ -29,6 +31,8 @@ type Result struct {
 	// Lost reports that the mover has ended before it answered. The data can be moved by another attempt.
 	Lost   bool `json:"lost,omitempty"`
 	Memory bool `json:"memory,omitempty"` // and was killed because it needed more memory
+	// Interrupted reports that the attempt was ended from outside, so that it does not count.
+	Interrupted bool `json:"interrupted,omitempty"`
 
 	SnapshotID string   `json:"snapshotID,omitempty"` // of a backup
 	Path       string   `json:"path,omitempty"`       // of its volume
@@ -41,15 +45,16 @@ type Result struct {
 // Encode returns the termination message. Long errors are cut, and warnings that have no place are counted.
 func (r *Result) Encode() ([]byte, error) {
 	cut := *r
-	cut.Error, cut.Warnings = shorten.Text(r.Error, mostError), nil
-	for _, warning := range r.Warnings {
-		cut.Warnings = append(cut.Warnings, shorten.Text(warning, mostWarning))
-	}
-	for {
+	cut.Error, cut.Warnings = shorten.Text(r.Error, mostError), slices.Clone(r.Warnings)
+	for most := mostWarning; ; most /= 2 {
+		for i, warning := range cut.Warnings {
+			cut.Warnings[i] = shorten.Text(warning, max(most, leastWarning))
+		}
 		text, err := json.Marshal(&cut)
 		switch {
 		case err != nil || len(text) <= mostMessage:
 			return text, err
+		case most > leastWarning && len(cut.Warnings) > 0:
 		case len(cut.Warnings) > 0:
 			cut.Warnings, cut.Omitted = cut.Warnings[:len(cut.Warnings)-1], cut.Omitted+1
 		case cut.Error != "":
@@ -79,7 +84,8 @@ func parse(message, id string) (*Result, error) {
 	case len(r.SnapshotID) > mostID:
 		return nil, fmt.Errorf("its termination message has a snapshot ID of %d bytes, want at most %d", len(r.SnapshotID),
 			mostID)
-	case r.Lost && r.Error == "", r.Memory && !r.Lost, r.Error != "" && r.SnapshotID != "":
+	case r.Lost && r.Error == "", r.Memory && !r.Lost, r.Interrupted && (!r.Lost || r.Memory),
+		r.Error != "" && r.SnapshotID != "":
 		return nil, errors.New("its termination message contradicts itself")
 	}
 	return r, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/kubeapi"
 )
 
 // State is what a pod says about its attempt. At most one of the fields is set; none is while the data is moved.
@@ -28,7 +30,9 @@ func StateOf(pod *corev1.Pod, order *Order) State {
 	case corev1.PodRunning:
 		return State{}
 	case corev1.PodFailed, corev1.PodSucceeded: // its container did not even start
-		return State{Result: lost(order, "its pod has ended: "+ended(pod))}
+		r := lost(order, "its pod has ended: "+ended(pod))
+		r.Interrupted = isInterrupted(pod)
+		return State{Result: r}
 	default:
 		return State{Waits: fmt.Sprintf("pod %s, which is to move the data, is not running%s", pod.Name, waits(pod))}
 	}
@@ -36,30 +40,37 @@ func StateOf(pod *corev1.Pod, order *Order) State {
 
 // resultOf returns how an attempt has ended whose container has ended.
 func resultOf(pod *corev1.Pod, end *corev1.ContainerStateTerminated, order *Order) *Result {
-	const (
-		outOfMemory = "OOMKilled"
-		killed      = 137 // by SIGKILL
-	)
+	const killed = 137 // by SIGKILL
 	r, err := parse(end.Message, order.ID())
-	if err == nil && (!r.Lost || end.Reason != outOfMemory) {
+	if err == nil && (!r.Lost || !kubeapi.NeededMemory(end)) {
 		return r
 	}
 	why := fmt.Sprintf("its container has ended with exit code %d", end.ExitCode)
 	switch {
-	case end.Reason == outOfMemory:
+	case kubeapi.NeededMemory(end):
 		r = lost(order, "it was killed because it needed more memory than its limit")
 		r.Memory = true
 		return r
 	case pod.Status.Reason != "": // by the kubelet
-		why = "its pod has ended: " + ended(pod)
+		r = lost(order, "its pod has ended: "+ended(pod))
+		r.Interrupted = isInterrupted(pod)
+		return r
 	case end.ExitCode == killed && err != nil && end.Message == "" && limitsMemory(pod): // runtimes miss some for memory
 		r = lost(order, "it was killed, perhaps because it needed more memory than its limit")
 		r.Memory = true
 		return r
+	case kubeapi.NotStarted(end):
+		why = "its container could not be started: " + end.Message
 	case end.Message != "":
 		why += ", and " + err.Error()
 	}
 	return lost(order, why)
+}
+
+// isInterrupted reports whether the kubelet has ended a pod for a reason that is not in the pod, such as the shutdown of
+// the node. It evicts pods that need much of what is scarce.
+func isInterrupted(pod *corev1.Pod) bool {
+	return pod.Status.Reason != "" && pod.Status.Reason != "Evicted"
 }
 
 // limitsMemory reports whether the container has a limit of memory.

@@ -56,19 +56,19 @@ func engineOf(mover datamover.Mover) velerov1.RepositoryType {
 
 // Create implements node.Repositories.
 func (o *Opener) Create(
-	ctx context.Context, mover datamover.Mover, locationName, namespace string,
-) (datamover.Repository, error) {
-	r, err := o.describe(ctx, mover, locationName, namespace, true)
+	ctx context.Context, mover datamover.Mover, locationName, namespace string, gone bool,
+) (r datamover.Repository, warning string, err error) {
+	r, err = o.describe(ctx, mover, locationName, namespace, true)
 	if err != nil {
-		return r, err
+		return r, "", err
 	}
 	if r.ReadOnly {
-		return r, fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
+		return r, "", fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
 	}
-	if err := o.ensure(ctx, mover, r, locationName, namespace); err != nil {
-		return r, fmt.Errorf("create the repository of namespace %s in location %s: %w", namespace, locationName, err)
+	if warning, err = o.ensure(ctx, mover, r, locationName, namespace, gone); err != nil {
+		return r, "", fmt.Errorf("create the repository of namespace %s in location %s: %w", namespace, locationName, err)
 	}
-	return r, nil
+	return r, warning, nil
 }
 
 // Use implements node.Repositories. If the installation has a password of its own, nothing is stored in a repository
@@ -151,10 +151,11 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	return password, err
 }
 
-// ensure makes sure that the repository exists.
+// ensure makes sure that the repository exists. If a mover has not found one that is Ready, gone is set. The warning is
+// set if the repository was created again.
 func (o *Opener) ensure(
-	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string,
-) error {
+	ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string, gone bool,
+) (warning string, err error) {
 	engine := engineOf(mover)
 	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: usualName(namespace, locationName, engine)}
 	distinct := distinctName(key.Name, namespace, locationName)
@@ -181,33 +182,41 @@ func (o *Opener) ensure(
 				return o.create(ctx, mover, r, &known)
 			}
 			if !apierrors.IsAlreadyExists(err) {
-				return err
+				return "", err
 			}
 		case err != nil:
-			return err
+			return "", err
 		case known.Spec.VolumeNamespace != namespace || known.Spec.BackupStorageLocation != locationName:
 			if key.Name == distinct {
-				return fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name,
+				return "", fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name,
 					known.Spec.VolumeNamespace, known.Spec.BackupStorageLocation)
 			}
 			key.Name = distinct
 			continue
 		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady && !isClaimedReady(&known):
-			return nil
+			if !gone {
+				return "", nil
+			}
+			look := check(ctx, mover, r) // another agent may have created it since
+			if !errors.Is(look, versioning.ErrNotFound) {
+				return "", look
+			}
+			fallthrough
 		case o.overdue(&known):
 			before := known.DeepCopy()
 			metav1.SetMetaDataAnnotation(&known.ObjectMeta, creatorAnnotation, o.claim())
+			known.Status.Phase = velerov1.BackupRepositoryPhaseNew // so that others wait
 			err := o.Cluster.Patch(ctx, &known, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 			if err == nil {
 				return o.create(ctx, mover, r, &known)
 			}
 			if !apierrors.IsConflict(err) {
-				return err
+				return "", err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		case <-time.After(poll):
 		}
 	}
@@ -244,18 +253,28 @@ func isClaimedReady(known *velerov1.BackupRepository) bool {
 	return known.Status.Phase == velerov1.BackupRepositoryPhaseReady && velerov1.IsAsCreated(known)
 }
 
-// create creates a repository that does not exist, and records the result.
+// create creates a repository that does not exist, and records the result. The warning is set if it did exist before.
 func (o *Opener) create(
 	ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository,
-) error {
-	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true, Settings: known.Spec.RepositoryConfig}, nil)
+) (warning string, err error) {
+	checked, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true,
+		Settings: known.Spec.RepositoryConfig}, nil)
 	before := known.DeepCopy()
 	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
-	if failed != nil {
+	switch {
+	case failed != nil:
 		known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseNotReady, failed.Error()
-	} else if known.Status.LastMaintenanceTime == nil {
+	case known.Status.LastMaintenanceTime == nil:
 		known.Status.LastMaintenanceTime = run.Timestamp(o.Now())
+	case checked.Created:
+		warning = fmt.Sprintf("the repository of namespace %s in location %s did not exist any more and was created again "+
+			"at %s: earlier backups have lost the data of its volumes", known.Spec.VolumeNamespace,
+			known.Spec.BackupStorageLocation, o.Now().UTC().Format(time.RFC3339))
+		known.Status.Message = warning
+		if o.Log != nil {
+			o.Log.Warn(warning, "path", r.Path)
+		}
 	}
 	delete(known.Annotations, creatorAnnotation)
-	return errors.Join(failed, o.Cluster.Patch(context.WithoutCancel(ctx), known, client.MergeFrom(before)))
+	return warning, errors.Join(failed, o.Cluster.Patch(context.WithoutCancel(ctx), known, client.MergeFrom(before)))
 }

@@ -13,6 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 )
 
@@ -23,6 +24,7 @@ type creator struct {
 	datamover.Mover
 	name    string
 	created []string
+	exist   map[string]bool // by their paths; nil for none
 }
 
 func (c *creator) Name() string { return c.name }
@@ -30,8 +32,18 @@ func (c *creator) Name() string { return c.name }
 func (c *creator) Check(
 	_ context.Context, check datamover.Check, _ func(datamover.Progress),
 ) (datamover.Checked, error) {
+	if !check.Create {
+		if !c.exist[check.Repository.Path] {
+			return datamover.Checked{}, versioning.ErrNotFound
+		}
+		return datamover.Checked{}, nil
+	}
 	c.created = append(c.created, check.Repository.Path)
-	return datamover.Checked{}, nil
+	made := c.exist != nil && !c.exist[check.Repository.Path]
+	if made {
+		c.exist[check.Repository.Path] = true
+	}
+	return datamover.Checked{Created: made}, nil
 }
 
 func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
@@ -40,8 +52,9 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
 	mover := &creator{name: velerov1.ResticDataMover}
 	ensure := func(namespace, location string) error {
-		return opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
-			namespace)
+		_, err := opener.ensure(t.Context(), mover, datamover.Repository{Path: namespace + " in " + location}, location,
+			namespace, false)
+		return err
 	}
 	for range 2 { // existing repositories are not created again
 		require.NoError(t, ensure("a-b", "c"))
@@ -60,7 +73,8 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	require.Equal(t, map[string]string{"a-b-c-restic": "a-b in c", second: "a in b-c"}, of)
 
 	kopia := &creator{name: velerov1.KopiaDataMover}
-	require.NoError(t, opener.ensure(t.Context(), kopia, datamover.Repository{Path: "kopia/a"}, "c", "a"))
+	_, err := opener.ensure(t.Context(), kopia, datamover.Repository{Path: "kopia/a"}, "c", "a", false)
+	require.NoError(t, err)
 	require.Equal(t, []string{"kopia/a"}, kopia.created)
 	var made velerov1.BackupRepository
 	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: "a-c-kopia"}, &made))
@@ -78,6 +92,40 @@ func TestRepositoriesWhoseNamesAreAlikeAreAllCreated(t *testing.T) {
 	require.ErrorContains(t, ensure("x", "y-z"), `is of namespace "other" in location "", delete it`)
 }
 
+// TestRepositoriesThatAreGoneAreCreatedAgain removes a repository whose BackupRepository is Ready. Of two loads that do
+// not find it, one creates it again and says so.
+func TestRepositoriesThatAreGoneAreCreatedAgain(t *testing.T) {
+	t.Parallel()
+	cluster := controllertest.NewCluster(t, nil)
+	opener := &Opener{Cluster: cluster.Cluster, Identity: "agent", Now: time.Now}
+	mover := &creator{name: velerov1.KopiaDataMover, exist: map[string]bool{}}
+	ensure := func(gone bool) string {
+		warning, err := opener.ensure(t.Context(), mover, datamover.Repository{Path: "kopia/shop"}, "l", "shop", gone)
+		require.NoError(t, err)
+		return warning
+	}
+	status := func() velerov1.BackupRepositoryStatus {
+		known := new(velerov1.BackupRepository)
+		require.NoError(t, cluster.Live.Get(t.Context(),
+			client.ObjectKey{Namespace: cluster.Namespace, Name: "shop-l-kopia"}, known))
+		if known.Spec.MaintenanceFrequency.Duration == 0 { // as the server does
+			known.Spec.MaintenanceFrequency.Duration = time.Hour
+			require.NoError(t, cluster.Update(t.Context(), known))
+		}
+		return known.Status
+	}
+	require.Empty(t, ensure(false), "it is new")
+	require.Equal(t, velerov1.BackupRepositoryPhaseReady, status().Phase)
+	clear(mover.exist)
+	warning := ensure(true)
+	require.Contains(t, warning, "the repository of namespace shop in location l did not exist any more and was created "+
+		"again at ")
+	require.Equal(t, velerov1.BackupRepositoryPhaseReady, status().Phase)
+	require.Equal(t, warning, status().Message)
+	require.Empty(t, ensure(true), "it exists again")
+	require.Equal(t, []string{"kopia/shop", "kopia/shop"}, mover.created)
+}
+
 // TestLoadsWaitForMaintenance has a load wait for the claim of maintenance that needs the repository alone, and for a
 // second one that begins just when the first has ended.
 func TestLoadsWaitForMaintenance(t *testing.T) {
@@ -90,7 +138,8 @@ func TestLoadsWaitForMaintenance(t *testing.T) {
 	}
 	never := func(bool) error { return errors.New("it waits") }
 	require.NoError(t, await(never), "there is no repository")
-	require.NoError(t, opener.ensure(t.Context(), mover, datamover.Repository{}, "l", "shop"))
+	_, err := opener.ensure(t.Context(), mover, datamover.Repository{}, "l", "shop", false)
+	require.NoError(t, err)
 	require.NoError(t, await(never), "there is no claim")
 
 	claim := func(c *run.Maintenance) {

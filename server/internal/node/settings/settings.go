@@ -1,9 +1,10 @@
 package settings
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,17 +58,27 @@ type BackupPVC struct {
 	ReadOnly        bool              `json:"readOnly"`
 	SPCNoRelabeling bool              `json:"spcNoRelabeling"`
 	Annotations     map[string]string `json:"annotations"`
+	Copies
 }
 
 // RestorePVC describes how volumes are exposed for a restore.
 type RestorePVC struct {
 	IgnoreDelayBinding bool `json:"ignoreDelayBinding"`
+	Copies
 }
 
-// CachePVC is the volume on which a mover stores its cache.
+// Copies are the names of objects in the namespace of a volume claim that its CSI driver needs beside the claim by
+// which the volume is exposed.
+type Copies struct {
+	SecretNames    []string `json:"secretNames"`
+	ConfigMapNames []string `json:"configMapNames"`
+}
+
+// CachePVC is the volume on which a mover stores its cache during a restore.
 type CachePVC struct {
-	StorageClass          string `json:"storageClass"`
-	ResidentThresholdInMB int64  `json:"residentThresholdInMB"`
+	StorageClass string `json:"storageClass"`
+	// ResidentThresholdInMB is from which size of the data on there is such a volume.
+	ResidentThresholdInMB int64 `json:"residentThresholdInMB"`
 }
 
 // misplaced lists the keys of loadConcurrency that users write beside it.
@@ -82,10 +93,7 @@ func Parse(cm *corev1.ConfigMap) (*Settings, []string, error) {
 	if err != nil {
 		return nil, nil, problem(err)
 	}
-	if err := checkPlaces(document); err != nil {
-		return nil, nil, problem(err)
-	}
-	s, err := configmap.Decode[Settings](document)
+	s, ignored, err := configmap.DecodeKnown[Settings](document)
 	if err != nil {
 		return nil, nil, problem(err)
 	}
@@ -93,28 +101,18 @@ func Parse(cm *corev1.ConfigMap) (*Settings, []string, error) {
 	if err != nil {
 		return nil, nil, problem(err)
 	}
-	for i := range warnings {
-		warnings[i] = problem(fmt.Errorf("%s", warnings[i])).Error()
-	}
-	return &s, warnings, nil
-}
-
-// checkPlaces returns an error for a key in the wrong place, which would otherwise be reported as unknown.
-func checkPlaces(document []byte) error {
-	encoded, err := configmap.JSON(document)
-	if err != nil {
-		return err
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(encoded, &keys); err != nil {
-		return fmt.Errorf("want an object with keys such as loadConcurrency: %w", err)
-	}
-	for _, key := range misplaced {
-		if _, found := keys[key]; found {
-			return fmt.Errorf(`%s is at the top level, where it has no effect; write it as loadConcurrency.%s: {"loadConcurrency": {%q: ...}}`, key, key, key)
+	for _, key := range ignored {
+		if slices.Contains(misplaced, key) {
+			warnings = append(warnings, fmt.Sprintf("%s is at the top level, where it has no effect; write it as "+
+				"loadConcurrency.%s: {\"loadConcurrency\": {%q: ...}}", key, key, key))
+		} else {
+			warnings = append(warnings, key+" is unknown and has no effect")
 		}
 	}
-	return nil
+	for i := range warnings {
+		warnings[i] = problem(errors.New(warnings[i])).Error()
+	}
+	return &s, warnings, nil
 }
 
 // check validates the values and resets those without a meaning.
@@ -154,6 +152,10 @@ func (s *Settings) check() (warnings []string, err error) {
 			s.BackupPVC[class] = claim
 		}
 	}
+	if s.CachePVC != nil && s.CachePVC.StorageClass == "" {
+		warnings = append(warnings, "cachePVC is ignored, because it needs a storageClass")
+		s.CachePVC = nil
+	}
 	if _, err := s.PodResources.Requirements(); err != nil {
 		warnings = append(warnings, fmt.Sprintf("podResources are ignored: %v", err))
 		s.PodResources = podspec.Resources{}
@@ -175,14 +177,17 @@ func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 	return &s.LoadAffinity[i].NodeSelector
 }
 
-// WithoutEffect returns the keys that are set and have no effect. In an agent that makes no pods, the keys about pods
-// have no effect either.
-func (s *Settings) WithoutEffect(makesPods bool) []string {
-	without := map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil}
-	if !makesPods {
+// WithoutEffect returns the keys that are set and have no effect: those about pods that expose volumes in an agent that
+// makes none, and those about pods that move data in one that moves data itself.
+func (s *Settings) WithoutEffect(exposes, moves bool) []string {
+	without := map[string]bool{}
+	if !moves {
+		maps.Copy(without, map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil})
+	}
+	if !exposes {
 		maps.Copy(without, map[string]bool{
 			"loadAffinity": len(s.LoadAffinity) > 0, "backupPVC": len(s.BackupPVC) > 0,
-			"restorePVC":   s.RestorePVC != RestorePVC{},
+			"restorePVC":   !reflect.ValueOf(s.RestorePVC).IsZero(),
 			"podResources": s.PodResources != podspec.Resources{}, "priorityClassName": s.PriorityClassName != "",
 			"podAnnotations": len(s.PodAnnotations) > 0, "podLabels": len(s.PodLabels) > 0,
 		})

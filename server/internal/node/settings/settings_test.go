@@ -31,8 +31,9 @@ const sample = `{
 		{"nodeSelector": {"matchLabels": {"disk": "any"}}},
 		{"nodeSelector": {"matchLabels": {"disk": "ssd"}}, "storageClass": "fast"}
 	],
-	"backupPVC": {"fast": {"storageClass": "fast-read", "readOnly": true, "spcNoRelabeling": true, "annotations": {"a": "b"}}},
-	"restorePVC": {"ignoreDelayBinding": true},
+	"backupPVC": {"fast": {"storageClass": "fast-read", "readOnly": true, "spcNoRelabeling": true, "annotations": {"a": "b"},
+		"secretNames": ["token"], "configMapNames": ["vault"]}},
+	"restorePVC": {"ignoreDelayBinding": true, "secretNames": ["token"], "configMapNames": ["vault"]},
 	"podResources": {"cpuRequest": "500m", "memoryLimit": "1Gi"},
 	"priorityClassName": "low", "privilegedFsBackup": true,
 	"cachePVC": {"storageClass": "fast", "residentThresholdInMB": 1024},
@@ -48,10 +49,14 @@ func TestSampleIsUnderstood(t *testing.T) {
 	require.Equal(t, map[string]string{"disk": "ssd"}, s.Affinity("fast").MatchLabels)
 	require.Equal(t, map[string]string{"disk": "any"}, s.Affinity("slow").MatchLabels)
 	require.Nil(t, new(settings.Settings).Affinity("slow"))
+	copies := settings.Copies{SecretNames: []string{"token"}, ConfigMapNames: []string{"vault"}}
+	require.Equal(t, copies, s.BackupPVC["fast"].Copies)
+	require.Equal(t, copies, s.RestorePVC.Copies)
 	require.Equal(t, []string{"backupPVC", "cachePVC", "loadAffinity", "podAnnotations", "podLabels", "podResources",
-		"priorityClassName", "privilegedFsBackup", "restorePVC"}, s.WithoutEffect(false))
-	require.Equal(t, []string{"cachePVC", "privilegedFsBackup"}, s.WithoutEffect(true))
-	require.Empty(t, new(settings.Settings).WithoutEffect(false))
+		"priorityClassName", "privilegedFsBackup", "restorePVC"}, s.WithoutEffect(false, false))
+	require.Equal(t, []string{"cachePVC", "privilegedFsBackup"}, s.WithoutEffect(true, false))
+	require.Empty(t, s.WithoutEffect(true, true))
+	require.Empty(t, new(settings.Settings).WithoutEffect(false, false))
 	requirements, err := s.PodResources.Requirements()
 	require.NoError(t, err)
 	require.Equal(t, "500m", requirements.Requests.Cpu().String())
@@ -81,16 +86,23 @@ func TestValuesWithoutMeaningAreIgnoredWithWarning(t *testing.T) {
 	t.Parallel()
 	s, warnings, err := settings.Parse(configMap(`{"loadConcurrency": {
 		"globalConfig": -3, "prepareQueueLength": -1, "perNodeConfig": [{"nodeSelector": {}, "number": 0}, {"nodeSelector": {}, "number": 4}]
-	}, "backupPVC": {"fast": {"spcNoRelabeling": true}}, "podResources": {"cpuRequest": "2", "cpuLimit": "1"}}`))
+	}, "backupPVC": {"fast": {"spcNoRelabeling": true, "sparse": 1}}, "podResources": {"cpuRequest": "2", "cpuLimit": "1"},
+		"cachePVC": {}, "loadConcurency": {}, "prepareQueueLength": 2}`))
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"ConfigMap velero/agents: backupPVC.fast.spcNoRelabeling is ignored, because it needs readOnly: true",
+		"ConfigMap velero/agents: cachePVC is ignored, because it needs a storageClass",
 		"ConfigMap velero/agents: loadConcurrency.globalConfig is -3 and is ignored, want a positive number: the limit is 1",
 		"ConfigMap velero/agents: loadConcurrency.perNodeConfig[0].number is 0, want a positive number: the rule is ignored",
 		"ConfigMap velero/agents: loadConcurrency.prepareQueueLength is -1 and is ignored, want a positive number: any " +
 			"number of loads is prepared at once",
 		"ConfigMap velero/agents: podResources are ignored: podResources: the request of cpu is 2, more than the limit 1",
+		"ConfigMap velero/agents: backupPVC.fast.sparse is unknown and has no effect",
+		"ConfigMap velero/agents: loadConcurency is unknown and has no effect",
+		"ConfigMap velero/agents: prepareQueueLength is at the top level, where it has no effect; write it as " +
+			`loadConcurrency.prepareQueueLength: {"loadConcurrency": {"prepareQueueLength": ...}}`,
 	}, warnings)
+	require.Nil(t, s.CachePVC)
 	require.Zero(t, s.LoadConcurrency.PrepareQueueLength)
 	limit, _ := s.LoadConcurrency.NodeLimit(map[string]string{"any": "node"})
 	require.Equal(t, 4, limit)
@@ -99,16 +111,13 @@ func TestValuesWithoutMeaningAreIgnoredWithWarning(t *testing.T) {
 func TestDocumentsThatCannotBeUnderstoodAreErrors(t *testing.T) {
 	t.Parallel()
 	for want, document := range map[string]string{
-		`prepareQueueLength is at the top level, where it has no effect; write it as loadConcurrency.prepareQueueLength`: `{"prepareQueueLength": 2}`,
-		`globalConfig is at the top level`:                 `{"globalConfig": 2, "loadConcurrency": {}}`,
-		`unknown field "loadConcurency"`:                   `{"loadConcurency": {}}`,
-		`unknown field "prepareQueueLenght"`:               `{"loadConcurrency": {"prepareQueueLenght": 2}}`,
-		`cannot unmarshal string into Go struct field`:     `{"loadConcurrency": {"prepareQueueLength": "2"}}`,
-		`loadConcurrency.perNodeConfig[0].nodeSelector`:    `{"loadConcurrency": {"perNodeConfig": [{"number": 1, "nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}]}}`,
-		`loadAffinity[0].nodeSelector`:                     `{"loadAffinity": [{"nodeSelector": {"matchLabels": {"a": "b c"}}}]}`,
-		`want an object with keys such as loadConcurrency`: `[]`,
-		`yaml`: `{"loadConcurrency": `,
-		`ConfigMap velero/agents: prepareQueueLength is at the`: `prepareQueueLength: 2`,
+		`key "loadAffinity" already set`:                "loadAffinity: []\nloadAffinity: []",
+		`cannot unmarshal object into Go struct field`:  `{"podLabels": {"a": {}}}`,
+		`cannot unmarshal string into Go struct field`:  `{"loadConcurrency": {"prepareQueueLength": "2"}}`,
+		`loadConcurrency.perNodeConfig[0].nodeSelector`: `{"loadConcurrency": {"perNodeConfig": [{"number": 1, "nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}]}}`,
+		`loadAffinity[0].nodeSelector`:                  `{"loadAffinity": [{"nodeSelector": {"matchLabels": {"a": "b c"}}}]}`,
+		`cannot unmarshal array`:                        `[]`,
+		`yaml`:                                          `{"loadConcurrency": `,
 	} {
 		_, _, err := settings.Parse(configMap(document))
 		require.ErrorContains(t, err, want, document)

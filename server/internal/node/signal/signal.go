@@ -1,8 +1,16 @@
-// Package signal is how a node agent reports the result of a restore to a pod: by a file in each volume, for which the
-// init container restore-wait of the pod waits.
+// Package signal is how a node agent reports the result of a restore to a pod: by a file in a directory that the init
+// container restore-wait of the pod mounts.
 //
-//	VOLUME/.velero/UID         the data is restored; UID is the UID of the Restore, and the file is Velero's
-//	VOLUME/.velero/UID.failed  the data is not restored; the file has the reason
+//	DIRECTORY/.velero/UID         the data is restored; UID is the UID of the Restore, and the file is Velero's
+//	DIRECTORY/.velero/UID.failed  the data is not restored; the file has the reason
+//
+// In the pods of this server, DIRECTORY is an empty volume of its own (podclaims.WaitVolume), with one file for all
+// volumes of the pod. So neither the agent nor the init container needs the volumes for it, which may be full,
+// read-only, or readable by another user only. In the pods of Velero, which have no such volume, DIRECTORY is each
+// volume that is restored. An agent of Velero writes its files into these volumes as well, and Wait accepts them.
+//
+// Whoever may write to the pods of a namespace can write a file, or make a pod that does not wait: that concerns only
+// pods of their own.
 //
 // The package imports the standard library only.
 package signal
@@ -37,8 +45,8 @@ func IsRestored(volume *os.Root, restore string) bool {
 	return err == nil
 }
 
-// Failed marks a volume whose data could not be restored, with the reason.
-func Failed(volume *os.Root, restore, why string) error { return write(volume, restore+suffix, why) }
+// Failed marks a volume whose data could not be restored, with a sentence that says which, and why.
+func Failed(volume *os.Root, restore, what string) error { return write(volume, restore+suffix, what) }
 
 // write writes a mark. A pod may write to the volume at the same time. Its links do not lead out of the volume, and
 // its files are not opened.
@@ -71,17 +79,23 @@ func Remove(volume *os.Root, restore string) error {
 	return volume.RemoveAll(directory)
 }
 
-// Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an
-// error when one of them could not be restored, or when ctx ends. Wait calls tell with the state for which it waits,
-// whenever that changes.
-func Wait(ctx context.Context, root, restore string, tell func(string)) error {
+// Wait waits until a restore has restored the data of a pod: until all directories in root have its mark, or all those
+// in volumes, which an agent of Velero marks. It returns an error when data could not be restored, or when ctx ends.
+// Wait calls tell with the state for which it waits, whenever that changes.
+func Wait(ctx context.Context, root, volumes, restore string, tell func(string)) error {
 	told := ""
 	for {
-		waits, err := look(root, restore)
-		if err != nil || waits == "" {
+		lacking, err := unmarked(root, restore)
+		if err != nil || lacking != nil && len(lacking) == 0 {
 			return err
 		}
-		if waits != told {
+		// Without access to a volume, it is not known that it has a mark.
+		if others, err := unmarked(volumes, restore); err == nil && others != nil {
+			if lacking = others; len(others) == 0 {
+				return nil
+			}
+		}
+		if waits := "waits for the data of " + strings.Join(lacking, ", "); waits != told {
 			tell(waits)
 			told = waits
 		}
@@ -90,39 +104,43 @@ func Wait(ctx context.Context, root, restore string, tell func(string)) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: %s", context.Cause(ctx), waits)
+			return fmt.Errorf("%w: %s", context.Cause(ctx), told)
 		}
 	}
 }
 
-// look returns the state for which Wait waits, or "" if the volumes are restored.
-func look(root, restore string) (string, error) {
-	volumes, err := os.ReadDir(root)
+// unmarked returns the volumes in a directory that do not have the mark of a restore. It is nil if there are no
+// volumes.
+func unmarked(root, restore string) (volumes []string, err error) {
+	entries, err := os.ReadDir(root)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var waits []string
-	for _, volume := range volumes {
-		if !volume.IsDir() {
+	for _, entry := range entries {
+		if !entry.IsDir() {
 			continue
 		}
-		restored, err := lookAt(filepath.Join(root, volume.Name()), restore)
+		if volumes == nil {
+			volumes = []string{}
+		}
+		marked, err := isMarked(filepath.Join(root, entry.Name()), restore)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if !restored {
-			waits = append(waits, volume.Name())
+		if !marked {
+			volumes = append(volumes, entry.Name())
 		}
 	}
-	if len(waits) == 0 {
-		return "", nil
-	}
-	return "waits for the data of " + strings.Join(waits, ", "), nil
+	return volumes, nil
 }
 
-// lookAt reports whether a volume is restored. Links in it do not lead out of it.
-func lookAt(path, restore string) (bool, error) {
+// isMarked reports whether a volume is restored. Links in it do not lead out of it.
+func isMarked(path, restore string) (bool, error) {
 	volume, err := os.OpenRoot(path)
+	if errors.Is(err, fs.ErrPermission) { // passing the directory may be permitted
+		_, err = os.Lstat(filepath.Join(path, directory, restore))
+		return err == nil, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -130,8 +148,7 @@ func lookAt(path, restore string) (bool, error) {
 	why, err := volume.ReadFile(filepath.Join(directory, restore+suffix))
 	switch {
 	case err == nil:
-		return false, fmt.Errorf("the data of volume %s was not restored: %s; delete the pod, and restore it again",
-			filepath.Base(path), why)
+		return false, fmt.Errorf("%s; delete the pod, and restore it again", why)
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
@@ -140,20 +157,4 @@ func lookAt(path, restore string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// Clean removes the files of restores from the volumes in root, as far as the user of the pod has the permission. The
-// agent removes the others.
-func Clean(root string) error {
-	volumes, err := os.ReadDir(root)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, volume := range volumes {
-		if volume.IsDir() {
-			failed = append(failed, os.RemoveAll(filepath.Join(root, volume.Name(), directory)))
-		}
-	}
-	return errors.Join(failed...)
 }

@@ -37,28 +37,46 @@ func TestWaitEndsWhenAllVolumesAreRestored(t *testing.T) {
 	require.NoError(t, signal.Restored(open(t, root, "data"), "uid"))
 	require.NoError(t, signal.Restored(open(t, root, "wal"), "an-earlier-one"))
 	var told []string
-	require.NoError(t, signal.Wait(t.Context(), root, "uid", func(text string) {
+	require.NoError(t, signal.Wait(t.Context(), root, "", "uid", func(text string) {
 		told = append(told, text)
 		require.NoError(t, signal.Restored(open(t, root, "wal"), "uid"))
 	}))
 	require.Equal(t, []string{"waits for the data of wal"}, told)
 	require.NoFileExists(t, filepath.Join(root, "wal", ".velero", "an-earlier-one"))
-	require.NoError(t, signal.Clean(root))
-	require.NoDirExists(t, filepath.Join(root, "data", ".velero"))
-	require.NoDirExists(t, filepath.Join(root, "wal", ".velero"))
+}
+
+func TestWaitAcceptsTheMarksOfVelero(t *testing.T) {
+	t.Parallel()
+	root, marked := volumes(t, "signals"), volumes(t, "data", "wal")
+	require.NoError(t, signal.Restored(open(t, marked, "data"), "uid"))
+	var told []string
+	require.NoError(t, signal.Wait(t.Context(), root, marked, "uid", func(text string) {
+		told = append(told, text)
+		require.NoError(t, signal.Restored(open(t, marked, "wal"), "uid"))
+	}))
+	require.Equal(t, []string{"waits for the data of wal"}, told)
+	require.NoError(t, signal.Restored(open(t, root, "signals"), "uid"))
+	require.NoError(t, signal.Wait(t.Context(), root, filepath.Join(marked, "none"), "uid", nil),
+		"the volumes are not needed")
+}
+
+func TestWaitEndsNotWithoutVolumes(t *testing.T) {
+	t.Parallel()
+	root := volumes(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, signal.Wait(ctx, root, volumes(t), "uid", func(string) { cancel() }), context.Canceled)
 }
 
 func TestWaitEndsWhenAVolumeIsNotRestored(t *testing.T) {
 	t.Parallel()
 	root := volumes(t, "data", "wal")
-	err := signal.Wait(t.Context(), root, "uid", func(string) {
-		require.NoError(t, signal.Failed(open(t, root, "wal"), "uid", "no such snapshot"))
+	err := signal.Wait(t.Context(), root, "", "uid", func(string) {
+		require.NoError(t, signal.Failed(open(t, root, "wal"), "uid", "the data is lost"))
 	})
-	require.EqualError(t, err, "the data of volume wal was not restored: no such snapshot; delete the pod, and restore "+
-		"it again")
+	require.EqualError(t, err, "the data is lost; delete the pod, and restore it again")
 	require.NoError(t, signal.Restored(open(t, root, "wal"), "uid"), "by another attempt")
 	require.NoError(t, signal.Restored(open(t, root, "data"), "uid"))
-	require.NoError(t, signal.Wait(t.Context(), root, "uid", nil))
+	require.NoError(t, signal.Wait(t.Context(), root, "", "uid", nil))
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
@@ -66,7 +84,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	root := volumes(t, "data")
 	late := errors.New("it took too long")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := signal.Wait(ctx, root, "uid", func(string) { cancel(late) })
+	err := signal.Wait(ctx, root, "", "uid", func(string) { cancel(late) })
 	require.ErrorIs(t, err, late)
 	require.ErrorContains(t, err, "waits for the data of data")
 }
@@ -121,7 +139,7 @@ func TestWaitFollowsNoLinkOutOfAVolume(t *testing.T) {
 	root, outside := volumes(t, "data"), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "uid.failed"), []byte("token"), 0o600))
 	require.NoError(t, os.Symlink(outside, filepath.Join(root, "data", ".velero")))
-	err := signal.Wait(t.Context(), root, "uid", nil)
+	err := signal.Wait(t.Context(), root, "", "uid", nil)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "token")
 }

@@ -130,6 +130,17 @@ func movesMetrics(args []string) bool {
 	return false
 }
 
+// Readiness returns a probe that reports soon whether a program with some arguments is ready, nil if these set the
+// address that it would ask.
+func Readiness(args []string) *corev1.Probe {
+	if movesMetrics(args) {
+		return nil
+	}
+	p := probe("/readyz")
+	p.HTTPGet.Port, p.PeriodSeconds = intstr.FromInt32(metricsPort), 5
+	return p
+}
+
 func probe(path string) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},

@@ -1,8 +1,11 @@
 package install
 
 import (
+	"path"
 	"strings"
 
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -14,12 +17,28 @@ const (
 )
 
 // ImageOf returns the image of a repository that belongs to a version of the server: the newest one for a version that
-// is no release.
+// is no release, of which there is no image.
 func ImageOf(repository, version string) string {
-	if !strings.HasPrefix(version, "v") || strings.Contains(version, "+") {
+	if !IsRelease(version) {
 		version = "latest"
 	}
 	return repository + ":" + version
+}
+
+// IsRelease reports whether images of a version are published: it is neither a build of a working tree nor one of a
+// commit between two releases.
+func IsRelease(version string) bool {
+	return semver.IsValid(version) && semver.Build(version) == "" && !module.IsPseudoVersion(version)
+}
+
+// Beside returns the image that was built with another one: with the same tag, in the same place. It returns "" if the
+// other one is not called "cleat", or is named by its digest.
+func Beside(image, repository string) string {
+	place, tag, tagged := strings.Cut(image, path.Base(Image)+":")
+	if !tagged || place != "" && !strings.HasSuffix(place, "/") || strings.ContainsAny(tag, "/@") {
+		return ""
+	}
+	return place + path.Base(repository) + ":" + tag
 }
 
 // Options describe an installation. The caller has validated them.
@@ -47,8 +66,11 @@ type Options struct {
 	// Namespaces are the namespaces that the server may back up and restore; nil makes it a cluster admin.
 	Namespaces []string
 	// CSISnapshots is true if the server takes snapshots of CSI volumes, whose data node agents may move. Both need rights
-	// for that.
+	// for that; with Namespaces, it needs AllVolumes.
 	CSISnapshots bool
+	// AllVolumes gives a server with Namespaces, and its node agents, the rights to change the persistent volumes and the
+	// contents of CSI snapshots of all namespaces: Kubernetes has no narrower ones.
+	AllVolumes bool
 
 	NodeAgent *NodeAgent // nil for none
 	Console   *Console   // nil for none

@@ -33,7 +33,9 @@ func PluginContainer(image string, pull corev1.PullPolicy, others []corev1.Conta
 // AddPlugin adds a plugin image to a Deployment of a server, as Velero's client does.
 func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPolicy) error {
 	pod := &deployment.Spec.Template.Spec
-	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Image == image })
+	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool {
+		return isImage(c.Image, image) || isImage(image, c.Image)
+	})
 	if i >= 0 {
 		return fmt.Errorf("image %s is there already, as init container %s; to replace it, remove it first", image,
 			pod.InitContainers[i].Name)
@@ -52,11 +54,14 @@ func AddPlugin(deployment *appsv1.Deployment, image string, pull corev1.PullPoli
 	return nil
 }
 
+// isImage reports whether an image is the one that is named: with its digest, or without one.
+func isImage(image, named string) bool { return image == named || strings.HasPrefix(image, named+"@") }
+
 // RemovePlugin removes the init container whose name or image is given, and returns its image.
 func RemovePlugin(deployment *appsv1.Deployment, nameOrImage string) (image string, err error) {
 	pod := &deployment.Spec.Template.Spec
 	i := slices.IndexFunc(pod.InitContainers, func(c corev1.Container) bool {
-		return c.Name == nameOrImage || c.Image == nameOrImage
+		return c.Name == nameOrImage || isImage(c.Image, nameOrImage)
 	})
 	if i < 0 {
 		there := make([]string, 0, len(pod.InitContainers))
@@ -116,6 +121,9 @@ func containerName(image string, others []corev1.Container) string {
 	}
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		name = name[:at]
+		if tag := strings.LastIndex(name, ":"); tag > strings.LastIndex(name, "/") {
+			name = name[:tag]
+		}
 	} else if colon := strings.LastIndex(name, ":"); colon > 0 {
 		name = name[:colon]
 	}

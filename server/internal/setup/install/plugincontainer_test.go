@@ -19,6 +19,8 @@ func TestNamesOfPluginContainersAreVeleros(t *testing.T) {
 		"gcr.io/my-repo/my_image.x:v1":             "my-repo-my-image-x",
 		"registry:5000/team/sub/mover@sha256:aaaa": "team-sub-mover",
 		"registry:5000/team/sub/mover":             "team-sub-mover",
+		"registry:5000/team/sub/mover:v1@sha256:a": "team-sub-mover",
+		"registry:5000/mover@sha256:aaaa":          "registry-5000-mover",
 		"r.io/a/" + strings.Repeat("b", 80) + ":v1@sha256:" + "0123": "a-" + strings.Repeat("b", 55) + "2d2d6a",
 	} {
 		got := containerName(image, nil)
@@ -63,8 +65,15 @@ func TestPluginsOfDeployments(t *testing.T) {
 	require.ErrorContains(t, AddPlugin(d, "a/b:v1", "Always"), "is there already, as init container a-b")
 	require.NoError(t, AddPlugin(d, "a/c:v1", "Always"))
 	require.Len(t, pod.Volumes, 1)
+	const pinned = "a/d:v1@sha256:aaaa"
+	require.NoError(t, AddPlugin(d, pinned, "Always"))
+	require.ErrorContains(t, AddPlugin(d, "a/d:v1", "Always"), "is there already, as init container a-d")
+	require.ErrorContains(t, AddPlugin(d, "a/b:v1@sha256:aaaa", "Always"), "is there already, as init container a-b")
+	removed, err := RemovePlugin(d, "a/d:v1")
+	require.NoError(t, err)
+	require.Equal(t, pinned, removed)
 
-	_, err := RemovePlugin(d, "x")
+	_, err = RemovePlugin(d, "x")
 	require.EqualError(t, err, "there is no plugin x; the init containers of Deployment velero are a-b, a-c")
 	image, err := RemovePlugin(d, "a-c")
 	require.NoError(t, err)

@@ -77,7 +77,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 }
 
 // clusterRules returns the rights of a server outside of namespaces: it reads objects that the objects of a namespace
-// refer to. It only writes the contents of CSI snapshots and volumes with restored data.
+// refer to. It writes the contents of CSI snapshots and volumes with restored data, with AllVolumes only.
 func clusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get", "list", "watch"),
@@ -85,6 +85,9 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 		rule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, "get", "list"),
 		rule("rbac.authorization.k8s.io", []string{"clusterroles", "clusterrolebindings"}, "get", "list"),
 		rule("storage.k8s.io", []string{"storageclasses"}, "get", "list"),
+	}
+	if !o.AllVolumes {
+		return rules
 	}
 	if o.CSISnapshots {
 		rules = append(rules,
@@ -96,10 +99,7 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 			rule(groupSnapshotGroup, []string{"volumegroupsnapshotcontents"}, "get", "list", "patch", "delete"),
 		)
 	}
-	if o.CSISnapshots || o.NodeAgent != nil {
-		rules = append(rules, rule("", []string{"persistentvolumes"}, "patch")) // labels and reclaim policy of restored ones
-	}
-	return rules
+	return append(rules, rule("", []string{"persistentvolumes"}, "patch")) // labels and reclaim policy of restored ones
 }
 
 const (
@@ -108,10 +108,10 @@ const (
 )
 
 // agentClusterRules returns the rights of a node agent outside of namespaces: its node, and volumes. To move the data
-// of CSI snapshots, it takes over their contents, and hands over volumes to restored claims.
+// of CSI snapshots, it takes over their contents, and hands over volumes to restored claims, with AllVolumes only.
 func agentClusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{rule("", []string{"nodes", "persistentvolumes"}, "get")}
-	if o.CSISnapshots {
+	if o.CSISnapshots && o.AllVolumes {
 		rules = append(rules,
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "create", "patch", "delete"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents/status"}, "patch"), // to take snapshots out of their group

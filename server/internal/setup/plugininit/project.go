@@ -44,8 +44,9 @@ func (p project) InUse() []kind {
 	return slices.DeleteFunc(slices.Clone(p.Kinds), func(k kind) bool { return k.Use == "" })
 }
 
-// TestConfig returns the Go code of the option that configures the plugins in the conformance suite. It is empty if
-// there is nothing to configure, or if two kinds with the same name take different configurations.
+// TestConfig returns the Go code of the option that configures the plugins in the conformance suite, for the directory
+// that the variable bucket names. It is empty if there is nothing to configure, or if two kinds with the same name take
+// different configurations.
 func (p project) TestConfig() string {
 	has := func(word string) bool {
 		return slices.ContainsFunc(p.Kinds, func(k kind) bool { return k.Kind == word })
@@ -53,7 +54,7 @@ func (p project) TestConfig() string {
 	if !has("ObjectStore") && !has("DataMover") || has("VolumeSnapshotter") {
 		return ""
 	}
-	return `conformance.WithConfig(pluginName, map[string]string{"path": t.TempDir(), "bucket": "test"})`
+	return `conformance.WithConfig(pluginName, map[string]string{"path": filepath.Dir(bucket), "bucket": filepath.Base(bucket)})`
 }
 
 // Files returns the files of the project that o describes, sorted by path. The error names the wrong option.

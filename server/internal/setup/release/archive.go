@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// Checksums is the file with the sums of the others.
+const Checksums = "checksums.txt"
+
 // WriteArchives writes an archive and an SBOM for each product into a directory, and checksums.txt. Documents of the
 // source tree at root are in each archive.
 func WriteArchives(root, dir string, builds []Built) error {
@@ -38,7 +41,7 @@ func WriteArchives(root, dir string, builds []Built) error {
 			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), file)
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, "checksums.txt"), []byte(sums.String()), 0o644)
+	return os.WriteFile(filepath.Join(dir, Checksums), []byte(sums.String()), 0o644)
 }
 
 func (b Built) writeArchive(path, root string) (err error) {

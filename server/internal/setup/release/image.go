@@ -3,7 +3,6 @@ package release
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 const (
@@ -29,8 +27,8 @@ const (
 // epoch is the time of everything that has one.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// Image returns the image of a product: only its programs and the files that they need. It runs as a user that is not
-// root.
+// Image returns the image of a product: its programs, and for the server, below them, the libraries that plugins need.
+// It runs as a user that is not root.
 func (b Built) Image() (v1.Image, error) {
 	content, config := b.plugins, v1.Config{Entrypoint: []string{"/" + copierName, "/plugins", "/target"}}
 	if b.server {
@@ -45,8 +43,19 @@ func (b Built) Image() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	layer, err := layerOf(headers, files)
-	if err != nil {
+	var layers []mutate.Addendum
+	add := func(headers []tar.Header, files contents) error {
+		layer, err := layerOf(headers, files)
+		layers = append(layers,
+			mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "cleat-release"}})
+		return err
+	}
+	if len(b.base.headers) > 0 { // a layer of its own: it is that of other versions, too
+		if err := add(b.base.headers, b.base.files); err != nil {
+			return nil, err
+		}
+	}
+	if err := add(headers, files); err != nil {
 		return nil, err
 	}
 	config.User, config.WorkingDir = nobody, "/"
@@ -63,8 +72,7 @@ func (b Built) Image() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(image,
-		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: epoch()}, CreatedBy: "cleat-release"}})
+	return mutate.Append(image, layers...)
 }
 
 const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
@@ -72,15 +80,12 @@ const authoritiesFile = "etc/ssl/certs/ca-certificates.crt"
 // contents are the contents of files by their names.
 type contents map[string][]byte
 
-// serverFiles adds the files of the server's image: certificates of authorities, a directory for temporary files, and
-// the program. It is /cleat, and /velero too, so that a Deployment of Velero runs it, and /velero-restore-helper, for
+// serverFiles adds the files of the server's image that are not Debian's: a directory for temporary files, and the
+// program. It is /cleat, and /velero too, so that a Deployment of Velero runs it, and /velero-restore-helper, for
 // the pods that a restore lets wait.
 func (b Built) serverFiles(files contents) ([]tar.Header, error) {
 	const open = 0o1777 // as /tmp everywhere
-	files[authoritiesFile] = authorities()
 	headers := []tar.Header{
-		{Name: "etc/ssl/certs/", Typeflag: tar.TypeDir, Mode: 0o755},
-		{Name: authoritiesFile, Typeflag: tar.TypeReg, Mode: 0o644},
 		{Name: "tmp/", Typeflag: tar.TypeDir, Mode: open},
 		{Name: "velero", Typeflag: tar.TypeSymlink, Linkname: "cleat", Mode: 0o777},
 		{Name: "velero-restore-helper", Typeflag: tar.TypeSymlink, Linkname: "cleat", Mode: 0o777},
@@ -140,17 +145,6 @@ func layerOf(headers []tar.Header, files contents) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer))
-}
-
-// authorities returns the certificates that Mozilla trusts, as Go's project publishes them.
-func authorities() []byte {
-	var out bytes.Buffer
-	for root := range bundle.Roots() {
-		if root.Constraint == nil { // other fields are left out
-			out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
-		}
-	}
-	return out.Bytes()
 }
 
 // WriteLayout writes an OCI layout with an index of the images of a product for several platforms, and their SBOMs,

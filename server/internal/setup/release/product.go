@@ -69,6 +69,7 @@ type Built struct {
 	Programs []Program
 
 	copier Program // of the image of a plugin
+	base   base    // of the image of the server
 }
 
 // Build builds a product from the source tree at root into a directory.

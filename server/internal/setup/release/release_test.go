@@ -4,6 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
@@ -11,7 +15,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,26 +25,34 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/internal/host/pluginimage"
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // mustMake runs a target of the Makefile, for some products and one platform, and returns the directory in which it has
 // written.
-func mustMake(t *testing.T, target, products string) string {
+func mustMake(t *testing.T, target, products string, variables ...string) string {
 	t.Helper()
 	programs.Depend(t, "./server/cmd/cleat-release", "./server/cmd/cleat", "./plugins/...", "./examples/...")
 	_, err := programs.BuildModule("plugins/kopia/cmd/cleat-kopia") // of which the results depend, too
 	require.NoError(t, err)
 	bin := t.TempDir()
 	require.FileExists(t, "../../../../Makefile") // another one needs another run
-	cmd := exec.CommandContext(t.Context(), "make", "-C", "../../../..", target, "VERSION=v1.2.3", "PLATFORMS=linux/"+
-		runtime.GOARCH, "PRODUCTS="+products, "BIN="+bin)
+	cmd := exec.CommandContext(t.Context(), "make", append([]string{"-C", "../../../..", target, "VERSION=v1.2.3",
+		"PLATFORMS=linux/" + runtime.GOARCH, "PRODUCTS=" + products, "BIN=" + bin}, variables...)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return filepath.Join(bin, target)
@@ -123,6 +137,9 @@ func TestImagesAreReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds the server")
 	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		t.Skipf("the image has packages of Debian, and there is no apt-get here: %v", err)
+	}
 	first, second := mustMake(t, "image", "cleat"), mustMake(t, "image", "cleat")
 	index := func(dir string) []byte {
 		content, err := os.ReadFile(filepath.Join(dir, "cleat", "index.json"))
@@ -134,7 +151,11 @@ func TestImagesAreReproducible(t *testing.T) {
 	p := open(t, first, "cleat")
 	require.Equal(t, []string{"/cleat"}, p.config(t).Entrypoint)
 	contents, headers := p.files(t)
-	require.Len(t, contents, 7, "nothing but what is needed: %v", headers)
+	for name, header := range headers { // no shell, and no other program
+		if header.Typeflag == tar.TypeReg && header.Mode&0o111 != 0 && !strings.Contains(name, ".so") {
+			require.Equal(t, "cleat", name)
+		}
+	}
 	require.Equal(t, "cleat", headers["velero"].Linkname)
 	require.EqualValues(t, 0o1777, headers["tmp"].Mode)
 	pool := x509.NewCertPool()
@@ -147,6 +168,52 @@ func TestImagesAreReproducible(t *testing.T) {
 		require.Equal(t, "Client: v1.2.3\n", string(out))
 	}
 	checkSBOM(t, p.sbom, contents["licenses/cleat"], "github.com/cleat-dev/cleat", "k8s.io/client-go")
+	require.Contains(t, string(p.sbom), "pkg:deb/debian/libssl3t64@")
+	isPublished(t, filepath.Join(first, "cleat"), p.image)
+}
+
+// isPublished loads and pushes an image as the README does.
+func isPublished(t *testing.T, dir string, image v1.Image) {
+	t.Helper()
+	digest := func(image v1.Image) string {
+		name, err := image.ConfigName()
+		require.NoError(t, err)
+		return name.String()
+	}
+	tag, err := name.NewTag("ghcr.io/cleat-dev/cleat:v1.2.3")
+	require.NoError(t, err)
+	loaded, err := tarball.ImageFromPath(dir+".tar", &tag)
+	require.NoError(t, err)
+	require.Equal(t, digest(image), digest(loaded))
+
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "",
+		0))))
+	t.Cleanup(server.Close)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	holder, err := signature.LoadECDSASigner(private, crypto.SHA256)
+	require.NoError(t, err)
+	public, err := cryptoutils.MarshalPublicKeyToPEM(private.Public())
+	require.NoError(t, err)
+	key := filepath.Join(t.TempDir(), "release.pub")
+	require.NoError(t, os.WriteFile(key, public, 0o600))
+	pushed, err := Push(t.Context(), dir, strings.TrimPrefix(server.URL, "http://")+"/team", "cleat", holder)
+	require.NoError(t, err)
+	require.Regexp(t, `/team/cleat:v1\.2\.3$`, pushed)
+	_, err = pluginimage.Resolver{Silence: pluginimage.Silence(time.Minute)}.Verified(t.Context(), pushed, []string{key})
+	require.NoError(t, err)
+	ref, err := name.ParseReference(pushed)
+	require.NoError(t, err)
+	pulled, err := remote.Image(ref, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	require.NoError(t, err)
+	require.Equal(t, digest(image), digest(pulled))
+	sum, err := pulled.Digest()
+	require.NoError(t, err)
+	referrers, err := remote.Referrers(ref.Context().Digest(sum.String()))
+	require.NoError(t, err)
+	list, err := referrers.IndexManifest()
+	require.NoError(t, err)
+	require.Len(t, list.Manifests, 1, "the SBOM refers to the image")
 }
 
 // TestPluginImages runs what the init containers of plugin images run, and adds the plugins to a server that does not
@@ -275,7 +342,7 @@ func checkSBOM(t *testing.T, sbom, licenses []byte, product, module string) {
 	found := map[string]string{}
 	for _, c := range bom.Components {
 		found[c.Name] = c.PURL
-		if c.Name != "stdlib" {
+		if c.Name != "stdlib" && !strings.HasPrefix(c.PURL, "pkg:deb/") { // Debian's are in usr/share/doc
 			require.True(t, bytes.Contains(licenses, []byte("=== "+c.Name+" "+c.Version+": ")), "%s %s", c.Name, c.Version)
 		}
 	}
@@ -288,7 +355,16 @@ func TestReleaseHasArchivesAndSums(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds the server")
 	}
-	dir := mustMake(t, "release", "cleat")
+	keys := t.TempDir()
+	key := filepath.Join(keys, "release.pem")
+	out, err := exec.CommandContext(t.Context(), "openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out",
+		key).CombinedOutput()
+	if err != nil {
+		t.Skipf("there is no openssl here: %v %s", err, out)
+	}
+	public, err := exec.CommandContext(t.Context(), "openssl", "ec", "-in", key, "-pubout").Output()
+	require.NoError(t, err)
+	dir := mustMake(t, "release", "cleat", "KEY="+key)
 	name := "cleat-v1.2.3-linux-" + runtime.GOARCH
 	archive, err := os.ReadFile(filepath.Join(dir, name+".tar.gz"))
 	require.NoError(t, err)
@@ -305,4 +381,39 @@ func TestReleaseHasArchivesAndSums(t *testing.T) {
 	checkSBOM(t, sbom, contents["licenses/cleat"], "github.com/cleat-dev/cleat", "k8s.io/client-go")
 	require.EqualValues(t, 0o755, headers["cleat"].Mode)
 	require.NotEmpty(t, contents["LICENSE"])
+
+	// The commands of the page, with the cleat of the release, where the user has the public key.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "release.pub"), public, 0o600))
+	programs.Write(t, filepath.Join(keys, "cleat"), contents["cleat"])
+	page, err := os.ReadFile("../../../docs/install.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "\n### Verify a release\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n#")
+	verify := func() (ran int, all string, problem error) {
+		for line := range strings.Lines(section) {
+			command, ok := strings.CutPrefix(line, "    ")
+			if !ok || strings.HasPrefix(command, "cosign ") { // which is not a part of the tree
+				continue
+			}
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+keys+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				return ran, all, fmt.Errorf("%s: %w: %s", command, err, out)
+			}
+			ran++
+			all += string(out)
+		}
+		return ran, all, nil
+	}
+	ran, all, err := verify()
+	require.NoError(t, err)
+	require.Equal(t, 3, ran)
+	require.Contains(t, all, "Verified OK")
+	require.Contains(t, all, "signed with key sha256:")
+	require.Equal(t, 2, strings.Count(all, name+".tar.gz: OK"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "checksums.txt"), append(sums, '\n'), 0o600))
+	_, _, err = verify()
+	require.Error(t, err)
 }

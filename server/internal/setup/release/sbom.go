@@ -11,7 +11,7 @@ import (
 )
 
 // SBOM returns the programs of a product with their modules as CycloneDX's JSON, from the build information that the Go
-// linker has written into them.
+// linker has written into them, and the packages of Debian beside them.
 func (b Built) SBOM() ([]byte, error) {
 	var main *cyclonedx.Component
 	var components []cyclonedx.Component
@@ -42,6 +42,7 @@ func (b Built) SBOM() ([]byte, error) {
 			components = append(components, module(dependency.Path, dependency.Version))
 		}
 	}
+	components = append(components, b.base.packages...)
 	compare := func(a, b cyclonedx.Component) int { return strings.Compare(a.PackageURL, b.PackageURL) }
 	slices.SortFunc(components, compare)
 	components = slices.CompactFunc(components, func(a, b cyclonedx.Component) bool { return compare(a, b) == 0 })

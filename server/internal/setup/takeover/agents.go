@@ -146,6 +146,7 @@ func (t *Takeover) agents(velero *appsv1.DaemonSet, movers []string) (*appsv1.Da
 	metav1.SetMetaDataLabel(&cleat.Spec.Template.ObjectMeta, serverLabel, velero.Name)
 	cleat.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{serverLabel: velero.Name}}
 	adopt(&cleat.Spec.Template.Spec, &former.Spec, container)
+	cleat.Spec.MinReadySeconds = announce(&cleat.Spec.Template.Spec.Containers[0])
 	maps.Copy(cleat.Spec.Template.Spec.NodeSelector, nodes)
 	return cleat, nil
 }

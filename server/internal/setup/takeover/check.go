@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/bucket/location"
 	"github.com/cleat-dev/cleat/server/internal/kube/repopassword"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -45,9 +46,13 @@ func (t *Takeover) Check(ctx context.Context, answer *velerov1.ServerStatusReque
 		f.note("deployment %s was taken over already; \"cleat takeover start\" goes on with it", velero.Name)
 	}
 	f.server(velero, answer)
+	var repositories velerov1.BackupRepositoryList
+	if err := ignoreAbsent(t.list(ctx, &repositories)); err != nil {
+		return nil, err
+	}
 	return f, errors.Join(
-		t.checkArguments(velero, f), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f), t.checkVolumeData(ctx, f),
-		t.checkRuns(ctx, f),
+		t.checkServer(ctx, velero, f, repositories.Items), t.checkDefinitions(ctx, f), t.checkNodeAgents(ctx, f),
+		t.checkLocations(ctx, f, repositories.Items), t.checkVolumeData(ctx, f, repositories.Items), t.checkRuns(ctx, f),
 	)
 }
 
@@ -80,20 +85,38 @@ func (f *Findings) server(velero *appsv1.Deployment, answer *velerov1.ServerStat
 	}
 }
 
-func (t *Takeover) checkArguments(velero *appsv1.Deployment, f *Findings) error {
+// checkServer has the server read its arguments, and what they name.
+func (t *Takeover) checkServer(
+	ctx context.Context, velero *appsv1.Deployment, f *Findings, repositories []velerov1.BackupRepository,
+) error {
 	arguments, err := argumentsOf(velero)
-	if err != nil {
-		return err
+	if err == nil {
+		t.checkProgram(ctx, f, "server", t.Arguments(arguments), repositories)
 	}
-	parsed := t.Arguments(arguments)
+	return err
+}
+
+// checkProgram has a program read its arguments, and what they name.
+func (t *Takeover) checkProgram(
+	ctx context.Context, f *Findings, who string, parsed Parsed, repositories []velerov1.BackupRepository,
+) {
 	for _, flag := range parsed.Unknown {
-		f.miss("server flag %s is unknown, and is left out", flag)
+		f.miss("%s flag %s is unknown, and is left out", who, flag)
 	}
 	f.Missed = append(f.Missed, parsed.Warnings...)
 	if parsed.Err != nil {
-		f.miss("the server would not start: %s", strings.ReplaceAll(parsed.Err.Error(), "\n", "; "))
+		f.miss("the %s would not start: %s", who, strings.ReplaceAll(parsed.Err.Error(), "\n", "; "))
 	}
-	return nil
+	if parsed.Check == nil {
+		return
+	}
+	without, wrong := parsed.Check(ctx, t.Client, t.Namespace, repositories)
+	for _, text := range wrong {
+		f.miss("the %s would refuse: %s", who, text)
+	}
+	for _, text := range without {
+		f.note("the %s warns: %s", who, text)
+	}
 }
 
 func (t *Takeover) checkDefinitions(ctx context.Context, f *Findings) error {
@@ -136,30 +159,69 @@ func (t *Takeover) checkNodeAgents(ctx context.Context, f *Findings) error {
 			f.note("the node agents of daemonset %s are not privileged; cleat's move volumes that are block devices only if "+
 				"they are: use --privileged-node-agent if there are some", agent.Name)
 		}
-		parsed := t.AgentArguments(arguments)
-		for _, flag := range parsed.Unknown {
-			f.miss("node agent flag %s is unknown, and is left out", flag)
+		t.checkProgram(ctx, f, "node agent", t.AgentArguments(arguments), nil)
+	}
+	return nil
+}
+
+// checkLocations validates the locations as the server does, and looks for those in which data movers cannot keep the
+// data of volumes.
+func (t *Takeover) checkLocations(ctx context.Context, f *Findings, repositories []velerov1.BackupRepository) error {
+	var locations velerov1.BackupStorageLocationList
+	var snapshots velerov1.VolumeSnapshotLocationList
+	if err := errors.Join(t.list(ctx, &locations), t.list(ctx, &snapshots)); err != nil {
+		return err
+	}
+	agents, err := t.veleroAgents(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range locations.Items {
+		l := &locations.Items[i]
+		if err := location.Check(ctx, t.Client, l); err != nil {
+			f.miss("the server would refuse backup storage location %s: %v", l.Name, err)
 		}
-		if parsed.Err != nil {
-			f.miss("the node agents would not start: %s", strings.ReplaceAll(parsed.Err.Error(), "\n", "; "))
+		used := len(agents) > 0 || slices.ContainsFunc(repositories, func(r velerov1.BackupRepository) bool {
+			return r.Spec.BackupStorageLocation == l.Name
+		})
+		switch err := t.CheckVolumes(&l.Spec); {
+		case err == nil:
+		case used:
+			f.miss("the data of volumes in backup storage location %s (%s) is neither restored nor stored: %v; stay with "+
+				"Velero, or back up the volumes by snapshots, or into a location in S3, before you take over", l.Name,
+				l.Spec.Provider, err)
+		default:
+			f.note("no data of volumes can be stored in backup storage location %s (%s): %v", l.Name, l.Spec.Provider, err)
+		}
+	}
+	for i := range snapshots.Items {
+		if err := location.CheckSnapshots(ctx, t.Client, &snapshots.Items[i]); err != nil {
+			f.miss("the server would refuse volume snapshot location %s: %v", snapshots.Items[i].Name, err)
+		}
+	}
+	for _, r := range repositories {
+		if !slices.ContainsFunc(locations.Items, func(l velerov1.BackupStorageLocation) bool {
+			return l.Name == r.Spec.BackupStorageLocation
+		}) {
+			f.note("repository %s is in backup storage location %s, which does not exist: nothing uses it", r.Name,
+				r.Spec.BackupStorageLocation)
 		}
 	}
 	return nil
 }
 
 // checkVolumeData looks for the data of volumes that Velero's node agent has moved, or moves.
-func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
-	var repositories velerov1.BackupRepositoryList
-	if err := ignoreAbsent(t.list(ctx, &repositories)); err != nil {
-		return err
-	}
-	for _, r := range repositories.Items {
+func (t *Takeover) checkVolumeData(
+	ctx context.Context, f *Findings, repositories []velerov1.BackupRepository,
+) error {
+	for _, r := range repositories {
 		if engine := cmp.Or(r.Spec.RepositoryType, velerov1.RepositoryTypeKopia); velerov1.MoverOf(engine) == "" {
 			f.miss("repository %s (%s) of namespace %s: there is no data mover for it; back up its volumes anew, and until "+
 				"that is old enough, restore them after \"cleat takeover back\"", r.Name, engine, r.Spec.VolumeNamespace)
 		} else {
-			f.note("repository %s (%s) of namespace %s moves over as it is: cleat's node agents with the data mover %s restore "+
-				"from it and back up into it", r.Name, engine, r.Spec.VolumeNamespace, velerov1.MoverOf(engine))
+			f.note("repository %s (%s) of namespace %s: cleat's node agents with the data mover %s restore from it and back up "+
+				"into it, unless its location is listed above", r.Name, engine, r.Spec.VolumeNamespace,
+				velerov1.MoverOf(engine))
 		}
 	}
 	switch public, err := repopassword.PublicIn(ctx, t.Client, t.Namespace, ""); {
@@ -168,7 +230,7 @@ func (t *Takeover) checkVolumeData(ctx context.Context, f *Findings) error {
 	case public:
 		f.note("%s", repopassword.Warning)
 	}
-	loads, err := t.velerosLoads(ctx)
+	loads, err := t.velerosOpenLoads(ctx)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (t *Takeover) deployment(velero *appsv1.Deployment, replicas int32) (*appsv
 	}
 	server.Image, server.ImagePullPolicy = t.Image, install.PullPolicy(t.Image)
 	server.Command, server.Args = []string{"/velero"}, append([]string{"server"}, t.Arguments(arguments).Kept...)
-	spec.Replicas = &replicas
+	spec.Replicas, spec.MinReadySeconds = &replicas, announce(server)
 	spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{serverLabel: velero.Name}}
 	metav1.SetMetaDataLabel(&spec.Template.ObjectMeta, serverLabel, velero.Name)
 	labels := map[string]string(install.ComponentLabels())

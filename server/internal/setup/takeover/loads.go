@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -36,8 +37,8 @@ func (l *load) isVeleros() bool {
 	return l.GetAnnotations()[velerov1.LoadSignatureAnnotation] == "" && velerov1.IsVeleroDataMover(l.mover)
 }
 
-// openLoads returns the loads of the namespace that have not ended.
-func (t *Takeover) openLoads(ctx context.Context) ([]load, error) {
+// loads returns the loads of the namespace.
+func (t *Takeover) loads(ctx context.Context) ([]load, error) {
 	var (
 		backups   velerov1.PodVolumeBackupList
 		restores  velerov1.PodVolumeRestoreList
@@ -66,61 +67,80 @@ func (t *Takeover) openLoads(ctx context.Context) ([]load, error) {
 		l := &downloads.Items[i]
 		all = append(all, load{l, "DataDownload", l.Status.Phase, l.Spec.DataMover})
 	}
-	return slices.DeleteFunc(all, func(l load) bool { return l.phase.Terminal() }), nil
+	return all, nil
+}
+
+// open returns those of some loads that have not ended.
+func open(loads []load) []load {
+	return slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return l.phase.Terminal() })
 }
 
 // OpenLoads returns the names of the loads of the namespace that have not ended.
 func (t *Takeover) OpenLoads(ctx context.Context) (names []string, err error) {
-	all, err := t.openLoads(ctx)
-	for _, l := range all {
+	all, err := t.loads(ctx)
+	for _, l := range open(all) {
 		names = append(names, l.String())
 	}
 	return names, err
 }
 
-// velerosLoads returns the open loads that Velero has created.
+// velerosLoads returns the loads that Velero has created.
 func (t *Takeover) velerosLoads(ctx context.Context) ([]load, error) {
-	all, err := t.openLoads(ctx)
+	all, err := t.loads(ctx)
 	return slices.DeleteFunc(all, func(l load) bool { return !l.isVeleros() }), err
 }
 
-// areMoved reports whether there are agents of Velero, which move loads.
+// velerosOpenLoads returns the loads that Velero has created and that have not ended.
+func (t *Takeover) velerosOpenLoads(ctx context.Context) ([]load, error) {
+	all, err := t.velerosLoads(ctx)
+	return open(all), err
+}
+
+// areMoved reports whether there are agents of Velero, which move loads. A pod that was deleted is replaced.
 func (t *Takeover) areMoved(ctx context.Context) (bool, error) {
 	var pods corev1.PodList
 	err := t.Client.List(ctx, &pods, client.InNamespace(t.Namespace),
 		client.MatchingLabels{nodeagents.RoleLabel: nodeagents.Role})
-	return nodeagents.FindVelero(pods.Items, "") != nil, err
+	if err != nil || nodeagents.FindVelero(pods.Items, "") != nil {
+		return true, err
+	}
+	agents, err := t.veleroAgents(ctx)
+	return slices.ContainsFunc(agents, func(d appsv1.DaemonSet) bool { return d.Status.DesiredNumberScheduled > 0 }), err
 }
 
-// letLoadsEnd waits, for a limited time, until Velero's agents have ended the loads under way and Velero the runs to
-// which these belong.
-func (t *Takeover) letLoadsEnd(ctx context.Context) error {
-	owners := map[string]bool{} // "backup NAME" or "restore NAME"
+// letLoadsEnd waits until Velero's agents have ended the loads under way and, if Velero's server runs, Velero the runs that
+// have loads: such a run may create more of them. It returns no error if the time of limited, which is derived from ctx, is
+// over before.
+func (t *Takeover) letLoadsEnd(ctx, limited context.Context, served bool) error {
 	said := false
 	moving := func(ctx context.Context) (bool, error) {
 		loads, err := t.velerosLoads(ctx)
 		if err != nil {
 			return false, err
 		}
+		runs := map[string]bool{} // "backup NAME" or "restore NAME"
 		for _, l := range loads {
-			if owner := metav1.GetControllerOf(l); owner != nil {
-				owners[strings.ToLower(owner.Kind)+" "+owner.Name] = true
+			if owner := metav1.GetControllerOf(l); served && owner != nil {
+				runs[strings.ToLower(owner.Kind)+" "+owner.Name] = true
 			}
 		}
-		open, err := t.isOpen(ctx, owners)
-		if err != nil || len(loads) == 0 && !open {
+		loads = open(loads)
+		running, err := t.isOpen(ctx, runs)
+		if err != nil || len(loads) == 0 && !running {
 			return true, err
 		}
 		moved, err := t.areMoved(ctx)
-		if moved && !said {
+		switch {
+		case err != nil:
+		case !moved:
+			t.Report("node agents of Velero", fmt.Sprintf("are not there, and do not move the data of %d volumes", len(loads)))
+		case !said:
 			said = true
 			t.Report("node agents of Velero", fmt.Sprintf("move the data of %d volumes; waiting up to %s for their end",
 				len(loads), t.LoadTimeout))
 		}
 		return !moved, err
 	}
-	limited, cancel := context.WithTimeout(ctx, t.LoadTimeout)
-	defer cancel()
 	err := wait.PollUntilContextCancel(limited, poll, true, moving)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return nil
@@ -130,6 +150,9 @@ func (t *Takeover) letLoadsEnd(ctx context.Context) error {
 
 // isOpen reports whether one of some runs has not ended.
 func (t *Takeover) isOpen(ctx context.Context, runs map[string]bool) (bool, error) {
+	if len(runs) == 0 {
+		return false, nil
+	}
 	var backups velerov1.BackupList
 	var restores velerov1.RestoreList
 	if err := errors.Join(t.list(ctx, &backups), t.list(ctx, &restores)); err != nil {
@@ -145,7 +168,7 @@ func (t *Takeover) isOpen(ctx context.Context, runs map[string]bool) (bool, erro
 // cancelLoads cancels the loads of Velero that have not ended, and waits until its agents have ended them. Nobody
 // follows them any more: cleat repeats the runs to which they belong, or ends them with an error for each volume.
 func (t *Takeover) cancelLoads(ctx context.Context) error {
-	loads, err := t.velerosLoads(ctx)
+	loads, err := t.velerosOpenLoads(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,7 +183,7 @@ func (t *Takeover) cancelLoads(ctx context.Context) error {
 		return nil
 	}
 	ended := func(ctx context.Context) (bool, error) {
-		if loads, err = t.velerosLoads(ctx); err != nil || len(loads) == 0 {
+		if loads, err = t.velerosOpenLoads(ctx); err != nil || len(loads) == 0 {
 			return true, err
 		}
 		moved, err := t.areMoved(ctx)

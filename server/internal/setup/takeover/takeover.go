@@ -39,7 +39,19 @@ type Takeover struct {
 	AgentArguments func(args []string) Parsed // reads the arguments of a node agent
 	Privileged     bool                       // runs privileged node agents, although Velero's are not
 	LoadTimeout    time.Duration              // how long loads under way may take before they are cancelled
+
+	// CheckVolumes returns an error unless data movers can keep the data of volumes in a location.
+	CheckVolumes func(spec *velerov1.BackupStorageLocationSpec) error
+	// ReadyTimeout is how long cleat may take to be ready beside Velero; 0 does not wait for it.
+	ReadyTimeout time.Duration
+	Waiting      func(what, why string) // is called when the reason to wait changes
 }
+
+// Check reads, as a program of cleat would, what its flags name in the cluster. It returns what has no effect, and what
+// is wrong.
+type Check func(
+	ctx context.Context, reader client.Reader, namespace string, repositories []velerov1.BackupRepository,
+) (without, wrong []string)
 
 // Parsed is what cleat makes of the arguments of a Velero server.
 type Parsed struct {
@@ -47,10 +59,12 @@ type Parsed struct {
 	Unknown  []string // flags that it lacks
 	Warnings []string // on flags that have no effect
 	Err      error    // of values that cleat refuses
+	Check    Check    // nil after an error
 }
 
-// Start takes over: it lets loads under way end, stops Velero and its node agents, waits until none of their pods is
-// left, and starts cleat. It may be called again after an error.
+// Start takes over: it starts cleat, whose server stands by, waits until it is ready, lets loads under way end, stops
+// Velero and its node agents, waits until none of their pods is left, and lets cleat's server work. Nothing is stopped
+// unless cleat is ready. Start may be called again after an error.
 func (t *Takeover) Start(ctx context.Context) error {
 	velero, err := t.velero(ctx)
 	if err != nil {
@@ -69,8 +83,18 @@ func (t *Takeover) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if stopped {
+		err = t.run(ctx, velero, max(1, replicas), agents)
+	} else {
+		err = t.runBeside(ctx, velero, agents)
+	}
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, t.LoadTimeout)
+	defer cancel()
 	if !stopped {
-		if err := t.letLoadsEnd(ctx); err != nil {
+		if err := t.letLoadsEnd(ctx, limited, true); err != nil {
 			return err
 		}
 		if velero, err = t.velero(ctx); err != nil {
@@ -93,6 +117,9 @@ func (t *Takeover) Start(ctx context.Context) error {
 		withoutCleat(velero.Spec.Selector))); err != nil {
 		return fmt.Errorf("wait for the end of Velero's pods: %w", err)
 	}
+	if err := t.letLoadsEnd(ctx, limited, false); err != nil { // its server may have created some before its end
+		return err
+	}
 	if err := t.cancelLoads(ctx); err != nil {
 		return err
 	}
@@ -101,7 +128,7 @@ func (t *Takeover) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.run(ctx, velero, max(1, replicas), agents)
+	return t.releaseLease(ctx)
 }
 
 // run starts cleat and, if Velero has node agents, cleat's.
@@ -165,25 +192,7 @@ func (t *Takeover) Back(ctx context.Context) (name string, err error) {
 		return "", fmt.Errorf("namespace %s was not taken over: Deployment %s has no annotation %s", t.Namespace, velero.Name,
 			replicasAnnotation)
 	}
-	cleat := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: Name}}
-	if err := t.Client.Delete(ctx, cleat,
-		client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("delete Deployment %s: %w", Name, err)
-	}
-	gone := func(ctx context.Context) (bool, error) {
-		err := t.Client.Get(ctx, client.ObjectKeyFromObject(cleat), cleat)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	pods := &metav1.LabelSelector{MatchLabels: map[string]string{serverLabel: velero.Name}}
-	if err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, gone), t.awaitNoPods(ctx, pods)); err != nil {
-		return "", fmt.Errorf("wait for the end of cleat's pods: %w", err)
-	}
-	t.Report("deployment/"+Name, "deleted")
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Lease}}
-	if err := t.Client.Delete(ctx, lease); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("delete Lease %s: %w", lease.Name, err)
-	}
-	if err := t.removeAgents(ctx); err != nil {
+	if err := t.remove(ctx, velero); err != nil {
 		return "", err
 	}
 	agents, err := t.veleroAgents(ctx)
@@ -203,6 +212,29 @@ func (t *Takeover) Back(ctx context.Context) (name string, err error) {
 	}
 	t.Report("deployment/"+velero.Name, fmt.Sprintf("scaled from 0 to %d", replicas))
 	return velero.Name, nil
+}
+
+// remove deletes cleat's Deployment, DaemonSet and lease, and waits until none of their pods is left.
+func (t *Takeover) remove(ctx context.Context, velero *appsv1.Deployment) error {
+	cleat := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: Name}}
+	if err := t.Client.Delete(ctx, cleat,
+		client.PropagationPolicy(metav1.DeletePropagationForeground)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Deployment %s: %w", Name, err)
+	}
+	gone := func(ctx context.Context) (bool, error) {
+		err := t.Client.Get(ctx, client.ObjectKeyFromObject(cleat), cleat)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	pods := &metav1.LabelSelector{MatchLabels: map[string]string{serverLabel: velero.Name}}
+	if err := errors.Join(wait.PollUntilContextCancel(ctx, poll, true, gone), t.awaitNoPods(ctx, pods)); err != nil {
+		return fmt.Errorf("wait for the end of cleat's pods: %w", err)
+	}
+	t.Report("deployment/"+Name, "deleted")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Lease}}
+	if err := t.Client.Delete(ctx, lease); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Lease %s: %w", lease.Name, err)
+	}
+	return t.removeAgents(ctx)
 }
 
 // InProgress returns the backups and restores of the namespace that a server works on, each with its phase.

@@ -68,6 +68,8 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"repo-maintenance-job-configmap": {value: "x",
 			built: "server/test/nodeagent TestAcceptVolumes_Maintenance"},
 		"global-backup-volume-policies-configmap": {value: "x", built: "server/test/volumes TestAcceptVolumes_Policies"},
+		"default-resource-modifier-configmap": {value: "x",
+			built: "server/internal/control/restores TestDefaultModifiersOfARestore"},
 		"disable-informer-cache": {value: "true",
 			built: "restore.handleExisting reads from the API server in any case"},
 		"features": {value: "EnableEverything",

@@ -71,6 +71,7 @@ type Options struct {
 	BackupRepositoryConfigMap      string
 	RepoMaintenanceJobConfigMap    string
 	GlobalVolumePoliciesConfigMap  string
+	DefaultModifiersConfigMap      string
 	Features                       []string
 }
 
@@ -142,7 +143,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.APIOutageTimeout, "api-outage-timeout", o.APIOutageTimeout,
 		"how long backups and restores in progress wait for an API server that does not respond, before they fail")
 	flags.DurationVar(&o.StoreOutageTimeout, "store-outage-timeout", o.StoreOutageTimeout,
-		"how long backups, restores and deletions try again what an object store fails to do, before they fail, or end "+
+		"how long backups, restores, deletions and loads try again what an object store fails to do, before they fail, or end "+
 			"without what it refuses; 0 for not at all")
 	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly,
@@ -220,6 +221,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"ConfigMap with the settings of the jobs that maintain backup repositories")
 	flags.StringVar(&o.GlobalVolumePoliciesConfigMap, "global-backup-volume-policies-configmap",
 		o.GlobalVolumePoliciesConfigMap, "ConfigMap with volume policies that apply to every backup, after its own")
+	flags.StringVar(&o.DefaultModifiersConfigMap, "default-resource-modifier-configmap", o.DefaultModifiersConfigMap,
+		"ConfigMap with the resource modifiers of every restore that names none")
 	flags.StringSliceVar(&o.Features, "features", o.Features, "features to switch on: EnableCSI, EnableAPIGroupVersions")
 
 	addFlagsWithoutEffect(flags)
@@ -231,7 +234,7 @@ func (o *Options) AddAgentFlags(flags *pflag.FlagSet) {
 	o.AddFlags(all)
 	for _, name := range []string{
 		"log-level", "log-format", "plugin-dir", "isolate-built-ins", "metrics-address", "profiler-address", "scratch-dir",
-		"api-outage-timeout", "resource-timeout", "features",
+		"api-outage-timeout", "store-outage-timeout", "resource-timeout", "features", "backup-repository-configmap",
 	} {
 		flags.AddFlag(all.Lookup(name))
 	}

@@ -1,15 +1,13 @@
 package enclosure
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/kube/item"
 )
 
 // Treatment is what is done with an item.
@@ -44,7 +42,7 @@ type Decision struct {
 	Treatment Treatment
 	// Reason says why the item is not written.
 	Reason string
-	// Raw is the changed JSON; nil if nothing is changed.
+	// Raw is what is written; nil unless Item.Last is set.
 	Raw []byte
 	// Changes says what was changed, a phrase for each.
 	Changes []string
@@ -52,6 +50,8 @@ type Decision struct {
 
 // Rules are the rules of one enclosure.
 type Rules struct {
+	// Restore is the UID of the Restore of the enclosure.
+	Restore string
 	// Namespaces are those of the enclosure.
 	Namespaces []string
 	// CustomResources are resources such as "widgets.example.com", or groups such as "*.example.com", whose objects are
@@ -59,138 +59,52 @@ type Rules struct {
 	CustomResources []string
 }
 
-// written returns the resources that are written. Their controllers are those of Kubernetes, and what these do stays
-// in the namespace.
-func written(resource schema.GroupResource) bool {
-	switch resource.Group {
-	case "":
-		return slices.Contains([]string{
-			"configmaps", "endpoints", "limitranges", "persistentvolumeclaims", "pods", "podtemplates",
-			"replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services",
-		}, resource.Resource)
-	case "apps":
-		return slices.Contains([]string{
-			"controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets",
-		}, resource.Resource)
-	case "batch":
-		return resource.Resource == "cronjobs" || resource.Resource == "jobs"
-	case "autoscaling":
-		return resource.Resource == "horizontalpodautoscalers"
-	case "policy":
-		return resource.Resource == "poddisruptionbudgets"
-	case "rbac.authorization.k8s.io":
-		return resource.Resource == "roles" || resource.Resource == "rolebindings"
-	case "discovery.k8s.io":
-		return resource.Resource == "endpointslices"
-	case "coordination.k8s.io":
-		return resource.Resource == "leases"
-	}
-	return resource == snapshots
-}
-
-var (
-	volumes   = schema.GroupResource{Resource: "persistentvolumes"}
-	snapshots = schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}
-	contents  = schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}
-)
-
 // Decide decides what becomes of an item. An error means that the item cannot be understood; it must not be written.
 func (r Rules) Decide(i Item) (Decision, error) {
-	if i.Namespace == "" {
-		return r.clusterScoped(i)
-	}
-	if !slices.Contains(r.Namespaces, i.Namespace) {
-		return Decision{Treatment: LeaveOut, Reason: "namespace " + i.Namespace + " is not one of the rehearsal"}, nil
-	}
-	switch reason, open := opening(i.Resource); {
-	case open:
-		return Decision{Treatment: Try, Reason: reason}, nil
-	case !written(i.Resource) && !r.allows(i.Resource):
-		return Decision{Treatment: Try, Reason: "its controller works outside of the namespaces of the rehearsal, and " +
-			"restores.rehearsals.customResources does not have " + i.Resource.String()}, nil
-	}
-	change := changeOf(i.Resource)
-	if change == nil {
-		return Decision{}, nil
-	}
-	object, err := decode(i.Raw)
+	decoded, err := item.DecodeForeign(i.Raw)
 	if err != nil {
 		return Decision{}, fmt.Errorf("decide whether %s can be rehearsed: %w", i.Resource, err)
 	}
-	c := &changing{rules: r, object: object}
-	change(c)
-	if c.leaveOut != "" {
-		return Decision{Treatment: LeaveOut, Reason: c.leaveOut}, nil
+	if i.Namespace != "" && !slices.Contains(r.Namespaces, i.Namespace) {
+		return Decision{Treatment: LeaveOut, Reason: "namespace " + i.Namespace + " is not one of the rehearsal"}, nil
 	}
-	if len(c.changes) == 0 {
+	c := &changing{rules: r, item: i, object: decoded}
+	kind := r.kindOf(i)
+	switch {
+	case kind.whole:
+	case kind.fields == nil:
+		return Decision{Treatment: Try, Reason: kind.reason}, nil
+	default:
+		c.keep(decoded, kind.fields, "")
+	}
+	if kind.change != nil && c.err == nil {
+		kind.change(c)
+	}
+	c.metadata(kind)
+	switch {
+	case c.err != nil:
+		return Decision{}, fmt.Errorf("decide whether %s can be rehearsed: %w", i.Resource, c.err)
+	case c.reason != "":
+		return Decision{Treatment: c.treatment, Reason: c.reason}, nil
+	case !i.Last:
 		return Decision{}, nil
 	}
-	changed, err := json.Marshal(object)
+	raw, err := json.Marshal(decoded)
 	if err != nil {
-		return Decision{}, fmt.Errorf("encode the changed %s: %w", i.Resource, err)
+		return Decision{}, fmt.Errorf("encode %s as it is rehearsed: %w", i.Resource, err)
 	}
-	return Decision{Raw: changed, Changes: c.changes}, nil
+	return Decision{Raw: raw, Changes: c.changes}, nil
 }
-
-// clusterScoped decides about a cluster-scoped item. Only what is the data of a claim is written: a volume that is made
-// of a snapshot, and the content of a restored snapshot, which keeps that when it is deleted.
-func (r Rules) clusterScoped(i Item) (Decision, error) {
-	switch i.Resource {
-	case volumes:
-		if i.HasSnapshot {
-			return Decision{}, nil
-		}
-		return Decision{Treatment: LeaveOut, Reason: "it is the disk of the workload that is backed up; its claim gets " +
-			"a new volume"}, nil
-	case contents:
-		if !i.Last {
-			return Decision{}, nil
-		}
-		var content struct {
-			Metadata struct{ Labels map[string]string }
-			Spec     struct{ DeletionPolicy string }
-		}
-		if err := json.Unmarshal(i.Raw, &content); err != nil {
-			return Decision{}, fmt.Errorf("decide whether %s can be rehearsed: %w", i.Resource, err)
-		}
-		if content.Metadata.Labels[velerov1.RestoreUIDLabel] != "" && content.Spec.DeletionPolicy == "Retain" {
-			return Decision{}, nil
-		}
-	}
-	return Decision{Treatment: Try, Reason: "it is cluster-scoped"}, nil
-}
-
-// opening reports whether objects of a resource let traffic in or out, and why they are not written.
-func opening(resource schema.GroupResource) (reason string, open bool) {
-	switch resource.Group {
-	case "networking.k8s.io", "extensions":
-		switch resource.Resource {
-		case "ingresses":
-			return "it would let traffic in", true
-		case "networkpolicies":
-			return "it could open the namespaces of the rehearsal", true
-		}
-	case "gateway.networking.k8s.io", "route.openshift.io":
-		return "it would let traffic in", true
-	}
-	return "", false
-}
-
-// allows reports whether the objects of a custom resource are written.
-func (r Rules) allows(resource schema.GroupResource) bool {
-	return slices.Contains(r.CustomResources, resource.String()) ||
-		resource.Group != "" && slices.Contains(r.CustomResources, "*."+resource.Group)
-}
-
-// object is a JSON object.
-type object = map[string]any
 
 // changing is an item while it is changed.
 type changing struct {
-	rules    Rules
-	object   object
-	changes  []string
-	leaveOut string // why the item is left out
+	rules     Rules
+	item      Item
+	object    object
+	changes   []string
+	treatment Treatment
+	reason    string // why the item is not written
+	err       error
 }
 
 func (c *changing) changed(format string, args ...any) {
@@ -199,68 +113,14 @@ func (c *changing) changed(format string, args ...any) {
 	}
 }
 
-// drop removes fields. It reports whether there was one with a value.
-func drop(from object, fields ...string) (dropped bool) {
-	for _, field := range fields {
-		value, ok := from[field]
-		if !ok {
-			continue
-		}
-		delete(from, field)
-		dropped = dropped || !isZero(value)
-	}
-	return dropped
+func (c *changing) leaveOut(format string, args ...any) {
+	c.treatment, c.reason = LeaveOut, fmt.Sprintf(format, args...)
 }
 
-func isZero(value any) bool {
-	switch v := value.(type) {
-	case nil:
-		return true
-	case bool:
-		return !v
-	case string:
-		return v == ""
-	case json.Number:
-		return v == "0"
-	case []any:
-		return len(v) == 0
-	case object:
-		return len(v) == 0
-	}
-	return false
-}
+func (c *changing) try(reason string) { c.treatment, c.reason = Try, reason }
 
-// below returns the object in which a path of fields ends, or nil.
-func below(o object, path ...string) object {
-	for _, field := range path {
-		o, _ = o[field].(object)
-	}
-	return o
-}
-
-// each calls use for the objects of a list.
-func each(list any, use func(object)) {
-	elements, _ := list.([]any)
-	for _, element := range elements {
-		if o, ok := element.(object); ok {
-			use(o)
-		}
-	}
-}
-
-// decode decodes a JSON object, with its numbers as they are.
-func decode(raw []byte) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var o object
-	if err := d.Decode(&o); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more after the object")
-	}
-	if o == nil {
-		return nil, fmt.Errorf("it is null, want an object")
-	}
-	return o, nil
+// isInside reports whether a value is the name of a namespace of the enclosure.
+func (c *changing) isInside(namespace any) bool {
+	name, _ := namespace.(string)
+	return slices.Contains(c.rules.Namespaces, name)
 }

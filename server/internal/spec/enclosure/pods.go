@@ -4,94 +4,109 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// changeOf returns what changes the items of a resource; nil if they are written as they are.
-func changeOf(resource schema.GroupResource) func(*changing) {
-	path := map[schema.GroupResource][]string{
-		{Resource: "pods"}:                        {"spec"},
-		{Resource: "podtemplates"}:                {"template", "spec"},
-		{Resource: "replicationcontrollers"}:      {"spec", "template", "spec"},
-		{Group: "apps", Resource: "deployments"}:  {"spec", "template", "spec"},
-		{Group: "apps", Resource: "statefulsets"}: {"spec", "template", "spec"},
-		{Group: "apps", Resource: "daemonsets"}:   {"spec", "template", "spec"},
-		{Group: "apps", Resource: "replicasets"}:  {"spec", "template", "spec"},
-		{Group: "batch", Resource: "jobs"}:        {"spec", "template", "spec"},
-		{Group: "batch", Resource: "cronjobs"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
-	}[resource]
-	if path != nil {
-		return func(c *changing) {
-			if resource.Resource == "cronjobs" {
-				c.suspend()
-			}
-			c.pod(below(c.object, path...))
+// templateMetadata is kept of the metadata of what a controller makes.
+var templateMetadata = fieldsOf("name", "generateName", "labels", "annotations")
+
+// templateFields are those of a template of pods.
+var templateFields = fields{"metadata": templateMetadata, "spec": podFields}
+
+// workload returns the kind of what makes pods of a template.
+func workload(f fields) kind {
+	return kind{fields: spec(f.with(fields{"template": templateFields})), annotated: true, change: func(c *changing) {
+		pods("spec", "template", "spec")(c)
+		each(below(c.object, "spec")["volumeClaimTemplates"], c.claim)
+	}}
+}
+
+// jobFields leave out managedBy, which names a controller outside.
+var jobFields = fieldsOf("parallelism", "completions", "activeDeadlineSeconds", "podFailurePolicy", "successPolicy",
+	"backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "selector", "manualSelector", "ttlSecondsAfterFinished",
+	"completionMode", "suspend", "podReplacementPolicy")
+
+// podFields leave out what a pod shares with its node, its priority over other pods, and who schedules it where.
+var podFields = fieldsOf("restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds", "dnsPolicy",
+	"nodeSelector", "serviceAccountName", "serviceAccount", "automountServiceAccountToken", "shareProcessNamespace",
+	"securityContext", "imagePullSecrets", "hostname", "subdomain", "setHostnameAsFQDN", "tolerations", "hostAliases",
+	"readinessGates", "runtimeClassName", "enableServiceLinks", "overhead", "topologySpreadConstraints", "os",
+	"hostUsers", "resources", "volumes", "resourceClaims").with(fields{
+	"containers": containerFields, "initContainers": containerFields,
+	"dnsConfig": fieldsOf("searches", "options"),
+	"affinity":  {"nodeAffinity": nil, "podAffinity": podAffinity, "podAntiAffinity": podAffinity},
+})
+
+// podAffinity leaves out other namespaces: an anti-affinity keeps their pods away as well.
+var podAffinity = fields{
+	"requiredDuringSchedulingIgnoredDuringExecution":  podAffinityTerm,
+	"preferredDuringSchedulingIgnoredDuringExecution": {"weight": nil, "podAffinityTerm": podAffinityTerm},
+}
+
+var podAffinityTerm = fieldsOf("labelSelector", "topologyKey", "matchLabelKeys", "mismatchLabelKeys")
+
+// containerFields leave out ports of the node, and hosts that the kubelet would connect to for the container.
+var containerFields = fieldsOf("name", "image", "command", "args", "workingDir", "envFrom", "env", "resources",
+	"resizePolicy", "restartPolicy", "restartPolicyRules", "volumeMounts", "volumeDevices", "terminationMessagePath",
+	"terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tty").with(fields{
+	"ports":         fieldsOf("name", "containerPort", "protocol"),
+	"lifecycle":     fieldsOf("stopSignal").with(fields{"postStart": handler, "preStop": handler}),
+	"livenessProbe": probe, "readinessProbe": probe, "startupProbe": probe,
+})
+
+var handler = fieldsOf("exec", "sleep").with(fields{"httpGet": fieldsOf("path", "port", "scheme", "httpHeaders"),
+	"tcpSocket": fieldsOf("port")})
+
+var probe = handler.with(fieldsOf("grpc", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold",
+	"failureThreshold", "terminationGracePeriodSeconds"))
+
+// podVolumes are the types of volumes that a pod may have, with their fields: those without data from outside of the
+// namespace.
+var podVolumes = fieldsOf("configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim",
+	"secret").with(fields{
+	"ephemeral": {"volumeClaimTemplate": claimTemplateFields},
+	"projected": fieldsOf("defaultMode").with(fields{"sources": fieldsOf("secret", "configMap", "downwardAPI").with(fields{
+		"serviceAccountToken": fieldsOf("path", "expirationSeconds")})}),
+})
+
+// pods returns what changes the spec of pods at a path. A pod that needs directories, devices or rights of its node is
+// left out.
+func pods(path ...string) func(*changing) {
+	return func(c *changing) {
+		spec := below(c.object, path...)
+		c.podVolumes(spec["volumes"])
+		for _, field := range []string{"initContainers", "containers"} {
+			each(spec[field], c.container)
+		}
+		if !isZero(spec["resourceClaims"]) {
+			c.leaveOut("it needs devices of its node")
+		}
+		if policy := spec["dnsPolicy"]; policy != nil && policy != "ClusterFirst" {
+			spec["dnsPolicy"] = "ClusterFirst"
+			c.changed("with the DNS of the cluster only")
 		}
 	}
-	switch resource {
-	case schema.GroupResource{Resource: "services"}:
-		return (*changing).service
-	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		return (*changing).claim
-	case schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:
-		return (*changing).roleBinding
-	}
-	return nil
 }
 
-// volumeTypes returns the types of volumes that a pod may have: those without data from outside of the namespace.
-func volumeTypes() []string {
-	return []string{
-		"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
+func (c *changing) podVolumes(list any) {
+	if _, ok := list.([]any); list != nil && !ok {
+		c.err = fmt.Errorf("volumes is not a list")
 	}
-}
-
-// pod changes the spec of a pod, so that it shares nothing with its node and has no priority over other pods. A pod
-// that needs directories or rights of the node is left out.
-func (c *changing) pod(spec object) {
-	if spec == nil {
-		return
-	}
-	each(spec["volumes"], func(volume object) {
+	each(list, func(volume object) {
 		for _, kind := range slices.Sorted(maps.Keys(volume)) {
-			if kind != "name" && volume[kind] != nil && !slices.Contains(volumeTypes(), kind) {
-				c.leaveOut = fmt.Sprintf("its volume %v is of the type %s, which has data from outside of the rehearsal",
-					volume["name"], kind)
+			if _, ok := podVolumes[kind]; kind != "name" && volume[kind] != nil && !ok {
+				c.leaveOut("its volume %v is of the type %s, which has data from outside of the rehearsal", volume["name"],
+					kind)
 			}
+		}
+		c.keep(volume, podVolumes.with(fieldsOf("name")), "volumes")
+		if template := below(volume, "ephemeral", "volumeClaimTemplate"); template != nil {
+			c.claim(template)
 		}
 	})
-	for _, field := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		each(spec[field], c.container)
-	}
-	var shared []string
-	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {
-		if drop(spec, field) {
-			shared = append(shared, field)
-		}
-	}
-	if shared != nil {
-		c.changed("without %s", strings.Join(shared, ", "))
-	}
-	if spec["dnsPolicy"] == "ClusterFirstWithHostNet" {
-		spec["dnsPolicy"] = "ClusterFirst"
-	}
-	if drop(spec, "priorityClassName", "priority", "preemptionPolicy") {
-		c.changed("without its priority over other pods")
-	}
-	if drop(spec, "nodeName") {
-		c.changed("on any node")
-	}
 }
 
 func (c *changing) container(container object) {
 	if privileged, _ := below(container, "securityContext")["privileged"].(bool); privileged {
-		c.leaveOut = fmt.Sprintf("its container %v is privileged, so that nothing shuts it in", container["name"])
+		c.leaveOut("its container %v is privileged, so that nothing shuts it in", container["name"])
 	}
-	each(container["ports"], func(port object) {
-		if drop(port, "hostPort", "hostIP") {
-			c.changed("without host ports")
-		}
-	})
 }

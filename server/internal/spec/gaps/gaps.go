@@ -2,7 +2,10 @@
 // test shows that all other fields have an effect. Fields that concern the data of volumes, or the operations of
 // plugins, cause no warning in a run without them.
 //
-// The package imports the types of custom resources only. Package config has the table of the flags without effect.
+// Fields that the server does not know at all are in unknown.go.
+//
+// The package imports the types of custom resources, and apimachinery. Package config has the table of the flags without
+// effect.
 package gaps
 
 import (
@@ -61,6 +64,16 @@ func VolumesWithoutCSI() []Gap[velerov1.BackupSpec] {
 		}, "it only keeps the volumes of a group in one item block without --features=EnableCSI of the server"},
 		{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
 		{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, off},
+	}
+}
+
+// Backup returns the gaps of a backup that do not depend on its contents.
+func Backup() []Gap[velerov1.BackupSpec] {
+	return []Gap[velerov1.BackupSpec]{
+		{"spec.backupType", func(s *velerov1.BackupSpec) bool {
+			return s.BackupType != "" && s.BackupType != velerov1.BackupTypeIncremental
+		}, "volumes are backed up incrementally, since data movers upload what their repositories do not have; the value " +
+			"has no effect"},
 	}
 }
 

@@ -53,6 +53,7 @@ func backupFields() map[string]string {
 		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement,
 		"spec.defaultVolumesToFsBackup": files,
 		"spec.uploaderConfig":           files,
+		"spec.backupType":               gap,
 	}
 }
 
@@ -82,6 +83,7 @@ func restoreFields() map[string]string {
 			"postHooks[].init.timeout": gap,
 
 		"spec.restorePVs": snapshots, "spec.uploaderConfig": files,
+		"spec.skipDefaultResourceModifier": "server/internal/control/restores TestDefaultModifiersOfARestore",
 	}
 }
 
@@ -139,7 +141,7 @@ func TestAcceptBackup_EverySpecField(t *testing.T) {
 	}
 	t.Run("Backup", func(t *testing.T) {
 		t.Parallel()
-		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), nil)
+		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), fields(Backup()))
 	})
 	t.Run("Restore", func(t *testing.T) {
 		t.Parallel()
@@ -167,6 +169,8 @@ func TestAcceptBackup_EverySpecField(t *testing.T) {
 			},
 			SnapshotMoveData: &no,
 		})
+		requireWarnings(t, Backup(), velerov1.BackupSpec{BackupType: velerov1.BackupTypeFull},
+			velerov1.BackupSpec{BackupType: velerov1.BackupTypeIncremental})
 	})
 	t.Run("warnings of a restore", func(t *testing.T) {
 		t.Parallel()
@@ -227,4 +231,25 @@ func requireWarnings[S any](t *testing.T, gaps []Gap[S], all, none S) {
 	require.Equal(t, strings.Join(fields(gaps), ", "), Fields(gaps, &all))
 	require.Empty(t, Warnings(gaps, &none))
 	require.Empty(t, Warnings(gaps, new(S)))
+}
+
+func TestUnknownFieldsAreNamed(t *testing.T) {
+	t.Parallel()
+	raw := map[string]any{
+		"kind": "Backup", "metadata": map[string]any{"name": "b", "future": "x"}, "status": map[string]any{"future": "x"},
+		"spec": map[string]any{
+			"ttl": "1h", "includedNamespaces": []any{"a"}, "futureMode": "Fast",
+			"hooks":         map[string]any{"resources": []any{map[string]any{"name": "h", "futureHook": true}}},
+			"labelSelector": map[string]any{"matchLabels": map[string]any{"any": "label"}},
+		},
+	}
+	require.Equal(t, []string{
+		"spec.futureMode: this server does not know the field, so it has no effect",
+		"spec.hooks.resources[0].futureHook: this server does not know the field, so it has no effect",
+	}, Unknown(raw, new(velerov1.Backup)))
+	raw = map[string]any{"spec": map[string]any{"template": map[string]any{"futureMode": "Fast"}, "schedule": 3}}
+	require.Empty(t, Unknown(raw, new(velerov1.Schedule)), "other problems of the object are not its concern")
+	raw["spec"] = map[string]any{"template": map[string]any{"futureMode": "Fast"}, "schedule": "@daily"}
+	require.Equal(t, []string{"spec.template.futureMode: this server does not know the field, so it has no effect"},
+		Unknown(raw, new(velerov1.Schedule)))
 }

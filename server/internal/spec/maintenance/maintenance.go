@@ -6,9 +6,11 @@ package maintenance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,12 +71,15 @@ func ParseJob(cm *corev1.ConfigMap, of *velerov1.BackupRepositorySpec) (Job, []s
 		if !found {
 			continue
 		}
-		d, err := configmap.Decode[document]([]byte(text))
+		d, ignored, err := configmap.DecodeKnown[document]([]byte(text))
 		if err == nil {
 			err = d.apply(&job)
 		}
 		if err != nil {
 			return Job{}, nil, problem(key, err)
+		}
+		for _, name := range ignored {
+			warnings = append(warnings, problem(key, errors.New(name+" is unknown and has no effect")).Error())
 		}
 		if len(d.LoadAffinity) > 1 {
 			warnings = append(warnings, problem(key, fmt.Errorf("loadAffinity has %d selectors, only the first has an effect",
@@ -139,5 +144,34 @@ func ParseRepository(cm *corev1.ConfigMap, engine velerov1.RepositoryType) (map[
 				engine, name, value)
 		}
 	}
+	if err := CheckRepository(settings); err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %s: %w", cm.Namespace, cm.Name, engine, err)
+	}
 	return settings, nil
+}
+
+// CheckRepository returns an error for a setting of a repository that no data mover can use.
+func CheckRepository(settings map[string]string) error {
+	if _, err := CacheLimit(settings); err != nil {
+		return err
+	}
+	switch interval := settings["fullMaintenanceInterval"]; interval {
+	case "", "normalGC", "fastGC", "eagerGC":
+		return nil
+	default:
+		return fmt.Errorf("fullMaintenanceInterval is %q, want normalGC, fastGC or eagerGC", interval)
+	}
+}
+
+// CacheLimit returns how many MB the cache of a repository may have, by its settings; 0 if they do not say it.
+func CacheLimit(settings map[string]string) (int64, error) {
+	text := settings["cacheLimitMB"]
+	if text == "" {
+		return 0, nil
+	}
+	limit, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || limit < 0 {
+		return 0, fmt.Errorf("cacheLimitMB is %q, want a number of MB", text)
+	}
+	return limit, nil
 }

@@ -52,7 +52,7 @@ func TestMistakesInSettingsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"podResources": {"memoryLimit": "much"}}`: `global: podResources.memoryLimit is "much", want a quantity`,
 		`{"keepLatestMaintenanceJobs": -1}`:         "global: keepLatestMaintenanceJobs is -1, want 0 or more",
-		`{"keepLatest": 1}`:                         `unknown field "keepLatest"`,
+		`{"keepLatestMaintenanceJobs": "all"}`:      "cannot unmarshal string",
 		`[]`:                                        "ConfigMap velero/m: global: ",
 		`{"loadAffinity": [{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}`: "loadAffinity[0]." +
 			"nodeSelector: ",
@@ -75,4 +75,28 @@ func TestSettingsOfRepositoriesAreTexts(t *testing.T) {
 	settings, err = maintenance.ParseRepository(configMap(nil), velerov1.RepositoryTypeKopia)
 	require.NoError(t, err)
 	require.Nil(t, settings)
+	for text, want := range map[string]string{
+		`{"cacheLimitMB": "lots"}`:                `ConfigMap velero/m: kopia: cacheLimitMB is "lots", want a number of MB`,
+		`{"cacheLimitMB": -1}`:                    `cacheLimitMB is "-1", want a number`,
+		`{"fullMaintenanceInterval": "weeklyGC"}`: `fullMaintenanceInterval is "weeklyGC", want normalGC, fastGC or eagerGC`,
+	} {
+		_, err = maintenance.ParseRepository(configMap(map[string]string{"kopia": text}), velerov1.RepositoryTypeKopia)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestKeysOfNewerVersionsAreWarnings has keys that are unknown, on each level.
+func TestKeysOfNewerVersionsAreWarnings(t *testing.T) {
+	t.Parallel()
+	job, warnings, err := maintenance.ParseJob(configMap(map[string]string{"global": `{"keepLatest": 1,
+		"loadAffinity": [{"nodeSelector": {"matchField": {}}, "storageClass": "fast"}],
+		"podResources": {"gpuLimit": "1"}, "keepLatestMaintenanceJobs": 5}`}), shop)
+	require.NoError(t, err)
+	require.Equal(t, 5, job.Keep)
+	require.Equal(t, []string{
+		"ConfigMap velero/m: global: keepLatest is unknown and has no effect",
+		"ConfigMap velero/m: global: loadAffinity[0].nodeSelector.matchField is unknown and has no effect",
+		"ConfigMap velero/m: global: loadAffinity[0].storageClass is unknown and has no effect",
+		"ConfigMap velero/m: global: podResources.gpuLimit is unknown and has no effect",
+	}, warnings)
 }

@@ -14,5 +14,8 @@
 //   - A rule with a failing "test" operation changes nothing and is not an error. A rule that cannot be applied changes
 //     nothing and is an error of the object, but the other rules are still applied.
 //
+// In one thing it is stricter: a rule that changes metadata.namespace has no effect in Velero, and is an error here.
+// Another apiVersion, kind or name takes effect.
+//
 // The package imports the server's item, filter and configmap, the types of Kubernetes and the patch libraries.
 package modifiers

@@ -224,6 +224,39 @@ func TestConditionsUseOriginalObjectAndChangesAccumulate(t *testing.T) {
 	require.NotContains(t, string(changed), "wrong")
 }
 
+// TestNamespaceIsNotChanged has each kind of patch that changes the namespace of an object, and one that does not.
+func TestNamespaceIsNotChanged(t *testing.T) {
+	t.Parallel()
+	const refused = `resourceModifierRules[0]: it changes metadata.namespace from "foo" to %q, and a modifier cannot move ` +
+		"an object; use spec.namespaceMapping of the restore (--namespace-mappings)"
+	for name, tt := range map[string]struct {
+		rule string
+		to   string
+		ok   bool
+	}{
+		"JSON patch":      {rule: "patches: [{operation: replace, path: /metadata/namespace, value: bar}]", to: "bar"},
+		"JSON removal":    {rule: "patches: [{operation: remove, path: /metadata/namespace}]"},
+		"JSON copy":       {rule: "patches: [{operation: copy, from: /metadata/name, path: /metadata/namespace}]", to: "web"},
+		"merge patch":     {rule: "mergePatches: [{patchData: '{metadata: {namespace: bar}}'}]", to: "bar"},
+		"strategic patch": {rule: "strategicPatches: [{patchData: '{metadata: {namespace: bar}}'}]", to: "bar"},
+		"the same":        {rule: "mergePatches: [{patchData: '{metadata: {namespace: foo, labels: {a: b}}}'}]", ok: true},
+		"another name":    {rule: "mergePatches: [{patchData: '{metadata: {name: other}}'}]", ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed, errs := rules(t, "- conditions: {groupResource: '**'}\n  "+tt.rule).Apply(deploymentItem, as(deployment))
+			if tt.ok {
+				require.Empty(t, errs)
+				require.NotNil(t, changed)
+				return
+			}
+			require.Nil(t, changed)
+			require.Len(t, errs, 1)
+			require.EqualError(t, errs[0], fmt.Sprintf(refused, tt.to))
+		})
+	}
+}
+
 func TestFailingRuleChangesNothing(t *testing.T) {
 	t.Parallel()
 	const good = "\n- conditions: {groupResource: '**'}\n  patches: [{operation: add, path: /metadata/labels, value: " +
@@ -239,6 +272,8 @@ func TestFailingRuleChangesNothing(t *testing.T) {
 		"has no apiVersion":   "patches: [{operation: remove, path: /kind}]",
 		"or metadata.name":    "mergePatches: [{patchData: '{metadata: null}'}]",
 		"the result is not a": "patches: [{operation: replace, path: /metadata, value: text}]",
+		`from "" to "other", and a modifier cannot move an object; use spec.namespaceMapping`: "mergePatches: [{patchData: " +
+			"'{metadata: {namespace: other}}'}]",
 		"example.com/v1 Widget is not a built-in type": "strategicPatches: [{patchData: '{spec: {a: b}}'}]",
 		"accumulated size": "patches: [" + strings.Repeat("{operation: copy, from: /spec, path: /spec/list/-},", 40) + "]",
 		"cannot be applied": "patches: [{operation: add, path: /spec/x, value: 'null'}, {operation: add, path: /spec/x/y, " +
@@ -491,7 +526,7 @@ func FuzzParse(f *testing.F) {
 		}
 		changed, _ := parsed.Apply(claimItem, as(object))
 		if changed != nil {
-			require.NoError(t, checkObject(changed))
+			require.NoError(t, checkResult([]byte(object), changed))
 		}
 	})
 }

@@ -92,17 +92,26 @@ func (r *rule) apply(original, current []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return next, checkObject(next)
+	if err := checkResult(current, next); err != nil {
+		return nil, err
+	}
+	return next, nil
 }
 
-// checkObject returns an error if the result of a rule is not an object.
-func checkObject(raw []byte) error {
-	meta, err := item.ParseMeta(raw)
+// checkResult returns an error if the result of a rule is not an object, or is in another namespace. Another type or
+// name is what the rule asks for; the namespace is that of the restore, whatever the object says.
+func checkResult(before, after []byte) error {
+	meta, err := item.ParseMeta(after)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the result is not an object: %w", err)
 	case meta.APIVersion == "" || meta.Kind == "" || meta.Name == "" && meta.GenerateName == "":
 		return errors.New("the result has no apiVersion, kind or metadata.name")
 	}
-	return nil
+	was, err := item.ParseMeta(before)
+	if err == nil && was.Namespace != meta.Namespace {
+		return fmt.Errorf("it changes metadata.namespace from %q to %q, and a modifier cannot move an object; use "+
+			"spec.namespaceMapping of the restore (--namespace-mappings)", was.Namespace, meta.Namespace)
+	}
+	return err
 }

@@ -53,6 +53,22 @@ func (r *Resolver) Snapshot(line Line, namespaces []string, limit int, now time.
 	return snapshot
 }
 
+// WithLabels adds the labels of the namespaces of a snapshot to it.
+func WithLabels(snapshot *queueadmission.Snapshot, labels map[string]map[string]string) *queueadmission.Snapshot {
+	snapshot.NamespaceLabels = map[string]map[string]string{}
+	for _, list := range [][]queueadmission.Backup{snapshot.Running, snapshot.Ready, snapshot.Queued, snapshot.Operating,
+		snapshot.Restoring} {
+		for i := range list {
+			for _, name := range list[i].Namespaces {
+				if own := labels[name]; len(own) > 0 {
+					snapshot.NamespaceLabels[name] = own
+				}
+			}
+		}
+	}
+	return snapshot
+}
+
 func (r *Resolver) setNamespaces(namespaces []string) {
 	namespaces = slices.Sorted(slices.Values(namespaces))
 	if slices.Equal(namespaces, r.namespaces) {

@@ -25,6 +25,8 @@ type Policy struct {
 	Rules filter.RuleLists
 	// VolumePolicies choose how the data of volumes is backed up.
 	VolumePolicies VolumePolicies
+	// Warnings are about what has no effect.
+	Warnings []string
 }
 
 // version is the only supported version of the document.
@@ -119,6 +121,11 @@ func parse(cm *corev1.ConfigMap) (*Policy, error) {
 			return nil, fmt.Errorf("volumePolicies[%d].%w", i, err)
 		}
 		policy.VolumePolicies = append(policy.VolumePolicies, rule)
+		for _, name := range p.unknownParameters() {
+			policy.Warnings = append(policy.Warnings, fmt.Sprintf("resource policy in config map %s/%s: "+
+				"volumePolicies[%d].action.parameters.%s: action %s has no such parameter, so it has no effect", cm.Namespace,
+				cm.Name, i, name, p.Action.Type))
+		}
 	}
 	if policy.Rules, err = doc.rules(); err != nil {
 		return nil, err

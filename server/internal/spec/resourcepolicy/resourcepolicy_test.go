@@ -38,7 +38,8 @@ volumePolicies:
 	require.Equal(t, &Policy{VolumePolicies: got.VolumePolicies, Resources: &filter.ScopedLists{
 		IncludedClusterScoped: []string{"crd", "pv"}, ExcludedClusterScoped: []string{},
 		IncludedNamespaced: []string{"pod", "*.apps"}, ExcludedNamespaced: []string{"secret"},
-	}}, got)
+	}, Warnings: []string{"resource policy in config map velero/policy: volumePolicies[0].action.parameters.any: action " +
+		"skip has no such parameter, so it has no effect"}}, got)
 
 	got, err = Parse(configMap(`
 version: v1
@@ -131,6 +132,18 @@ func TestParseRejectsInvalidPolicies(t *testing.T) {
 		"volumePolicies[1].conditions.csi.driver: it is missing, but volumeAttributes": volumes(
 			"{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}",
 		),
+		"volumePolicies[1].action.parameters.snapshotClass: action skip has no such parameter": volumes(
+			"{action: {type: skip, parameters: {snapshotClass: gold}}}",
+		),
+		"volumePolicies[1].action.parameters.snapshotClass: 3 is not a text": volumes(
+			"{action: {type: snapshot, parameters: {snapshotClass: 3}}}",
+		),
+		"volumePolicies[1].action.parameters.snapshotClass: it is empty, want": volumes(
+			"{action: {type: snapshot, parameters: {snapshotClass: ''}}}",
+		),
+		`volumePolicies[1].action.parameters.dataMover: "vendor" is not supported, want velero`: volumes(
+			"{action: {type: snapshot, parameters: {dataMover: vendor}}}",
+		),
 		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies": volumes(
 			"{action: {type: skip}, conditions: {pvcLabels: [a]}}",
 		),
@@ -179,4 +192,21 @@ func TestPolicyOfARestoreHasOnlyFiltersPerNamespaceAndKind(t *testing.T) {
 		_, err := ParseForRestore(configMap(document))
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestParametersOfTheActionSnapshot(t *testing.T) {
+	t.Parallel()
+	got, err := Parse(configMap(`
+version: v1
+volumePolicies:
+- {conditions: {pvcLabels: {tier: gold}}, action: {type: snapshot, parameters: {snapshotClass: fast, dataMover: velero-fs}}}
+- {action: {type: custom, parameters: {snapshotClass: 3, of: the plugin}}}
+`))
+	require.NoError(t, err)
+	require.Empty(t, got.Warnings)
+	require.True(t, got.VolumePolicies.NamesMover())
+	claim := new(corev1.PersistentVolumeClaim)
+	require.Empty(t, got.VolumePolicies.SnapshotClass(Volume{Claim: claim}))
+	claim.Labels = map[string]string{"tier": "gold"}
+	require.Equal(t, "fast", got.VolumePolicies.SnapshotClass(Volume{Claim: claim}))
 }

@@ -3,6 +3,7 @@ package resourcepolicy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Action is what becomes of the data of a volume.
@@ -34,19 +37,33 @@ type Volume struct {
 type VolumePolicies []VolumePolicy
 
 // Action returns the action of the rules for a volume, "" if none applies.
-func (p VolumePolicies) Action(v Volume) Action {
+func (p VolumePolicies) Action(v Volume) Action { return p.rule(v).action }
+
+// SnapshotClass returns the name of the VolumeSnapshotClass that the rules choose for the snapshot of a volume, "" if
+// they leave that to others.
+func (p VolumePolicies) SnapshotClass(v Volume) string { return p.rule(v).snapshotClass }
+
+// NamesMover reports whether a rule names Velero's data mover, which stands for the built-in one.
+func (p VolumePolicies) NamesMover() bool {
+	return slices.ContainsFunc(p, func(policy VolumePolicy) bool { return policy.namesMover })
+}
+
+// rule returns the rule that applies to a volume, an empty one if none does.
+func (p VolumePolicies) rule(v Volume) VolumePolicy {
 	for _, policy := range p {
 		if policy.conditions.match(v) {
-			return policy.action
+			return policy
 		}
 	}
-	return ""
+	return VolumePolicy{}
 }
 
 // VolumePolicy is a rule for volumes.
 type VolumePolicy struct {
-	conditions volumeConditions
-	action     Action
+	conditions    volumeConditions
+	action        Action
+	snapshotClass string
+	namesMover    bool
 }
 
 // policy validates a rule. Its errors begin with the name of the field.
@@ -61,7 +78,50 @@ func (p *volumePolicy) policy() (VolumePolicy, error) {
 	if _, err := parseCapacity(p.Conditions.Capacity); err != nil {
 		return VolumePolicy{}, err
 	}
-	return VolumePolicy{conditions: p.Conditions, action: Action(p.Action.Type)}, nil
+	policy := VolumePolicy{conditions: p.Conditions, action: Action(p.Action.Type)}
+	return policy, policy.setParameters(p.Action.Parameters)
+}
+
+// The parameters of the action snapshot. The action custom has those of its plugin.
+const (
+	snapshotClassParameter = "snapshotClass"
+	dataMoverParameter     = "dataMover"
+)
+
+// setParameters validates the parameters of the action. Its errors begin with the name of the field. Parameters that
+// nobody knows are no error, as in Velero; see unknownParameters.
+func (p *VolumePolicy) setParameters(parameters map[string]any) error {
+	for _, name := range []string{snapshotClassParameter, dataMoverParameter} {
+		value, given := parameters[name]
+		text, isText := value.(string)
+		switch {
+		case !given || p.action == Custom:
+		case p.action != Snapshot:
+			return fmt.Errorf("action.parameters.%s: action %s has no such parameter, which is for snapshot", name, p.action)
+		case !isText:
+			return fmt.Errorf("action.parameters.%s: %v is not a text", name, value)
+		case name == dataMoverParameter && !velerov1.IsVeleroDataMover(text):
+			return fmt.Errorf("action.parameters.%s: %q is not supported, want velero; spec.datamover of a backup names other "+
+				"data movers", name, text)
+		case name == dataMoverParameter:
+			p.namesMover = true
+		case text == "":
+			return fmt.Errorf("action.parameters.%s: it is empty, want the name of a VolumeSnapshotClass", name)
+		default:
+			p.snapshotClass = text
+		}
+	}
+	return nil
+}
+
+// unknownParameters returns the parameters of the action that have no effect.
+func (p *volumePolicy) unknownParameters() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(p.Action.Parameters)) {
+		if p.Action.Type != string(Custom) && name != snapshotClassParameter && name != dataMoverParameter {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // bounds are a range of capacities. A maximum of zero means no maximum.

@@ -80,6 +80,21 @@ func (c cgroups) add(name string) error {
 	return nil
 }
 
+// share gives pods the processor as other processes have it, as long as this process runs. The kubelet gives pods without
+// requests the smallest share there is, and writes it again each minute: beside busy processes they would stand still.
+func (c cgroups) share(name string) {
+	dir, file, node, class := filepath.Join(c.root, "cpu", name), "cpu.shares", "16384", "1024"
+	if c.isV2() {
+		dir, file, node, class = filepath.Join(c.root, name), "cpu.weight", "1600", "100"
+	}
+	for ; ; time.Sleep(time.Second) {
+		_ = os.WriteFile(filepath.Join(dir, file), []byte(node), 0o600)
+		for _, of := range []string{"besteffort", "burstable"} { // which are not there before the kubelet has made them
+			_ = os.WriteFile(filepath.Join(dir, "kubepods", of, file), []byte(class), 0o600)
+		}
+	}
+}
+
 // enable makes controllers of version 2 available to control groups. The kubelet refuses a group that lacks a
 // controller of the machine.
 func (c cgroups) enable() error {

@@ -100,7 +100,8 @@ func (c Config) kubeletConfig() object {
 		"evictionHard": object{"imagefs.available": "0%", "imagefs.inodesFree": "0%", "nodefs.available": "0%",
 			"nodefs.inodesFree": "0%"},
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99, "localStorageCapacityIsolation": false,
-		"syncFrequency": "10s", "volumeStatsAggPeriod": "0s",
+		"syncFrequency": "10s", "clusterDNS": []string{"127.0.0.1"}, // none: without an address, each turn writes an event
+		"volumeStatsAggPeriod": "0s",
 	}
 }
 

@@ -71,6 +71,7 @@ func (n *node) prepare() error {
 	if err := machineGroups().add(n.group()); err != nil {
 		return err
 	}
+	go machineGroups().share(n.group()) // ends with the process
 	messages, err := os.Open("/dev/kmsg")
 	if err != nil {
 		return fmt.Errorf("the kubelet reads the messages of the kernel: %w", err)
@@ -123,8 +124,12 @@ func (n *node) fork(name, path string, args ...string) (int, error) {
 		return 0, err
 	}
 	defer log.Close()
+	found, err := libraries(n.Packages)
+	if err != nil {
+		return 0, err
+	}
 	// Programs find each other and those of the machine in PATH.
-	env := []string{"HOME=" + n.Dir, "TMPDIR=" + n.Dir, "PATH=" + strings.Join([]string{
+	env := []string{"LD_LIBRARY_PATH=" + found, "HOME=" + n.Dir, "TMPDIR=" + n.Dir, "PATH=" + strings.Join([]string{
 		filepath.Join(n.Packages, "containerd/usr/bin"), filepath.Join(n.Packages, "runc/usr/sbin"), "/usr/local/sbin",
 		"/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
 	}, ":")}

@@ -2,6 +2,7 @@ package action
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -85,15 +87,21 @@ func checkSameAnswer(ctx context.Context, s *Action) error {
 	if err != nil {
 		return fmt.Errorf("asked about %s for the second time: %w", one.Sample, err)
 	}
+	if err := difference(one.Answer, again); err != nil {
+		return fmt.Errorf("asked about %s, %w", one.Sample, err)
+	}
+	return nil
+}
+
+// difference returns an error if two answers about an item differ, except for operations.
+func difference(first, then *wire.Answer) error {
 	switch {
-	case one.Answer.Skip != again.Skip:
-		return fmt.Errorf("asked about %s, it once skips the restore and once does not", one.Sample)
-	case !sample.SameJSON(one.Answer.Item, again.Item):
-		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.Sample,
-			sample.Brief(one.Answer.Item), sample.Brief(again.Item))
-	case fmt.Sprint(one.Answer.Additional) != fmt.Sprint(again.Additional):
-		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.Sample, one.Answer.Additional,
-			again.Additional)
+	case first.Skip != then.Skip:
+		return errors.New("it once skips the restore and once does not")
+	case !sample.SameJSON(first.Item, then.Item):
+		return fmt.Errorf("it first answers the item %s, and then %s", sample.Brief(first.Item), sample.Brief(then.Item))
+	case fmt.Sprint(first.Additional) != fmt.Sprint(then.Additional):
+		return fmt.Errorf("it first answers the items %v, and then %v", first.Additional, then.Additional)
 	}
 	return nil
 }

@@ -25,6 +25,9 @@ func checkBareOwner(ctx context.Context, s *Action) error {
 func (s *Action) withUnknownJSON(q *wire.Request, item sample.Sample) {
 	odd := item.With(func(item *unstructured.Unstructured) { item.Object[sample.UnknownKey] = nil })
 	odd.Object[sample.UnknownKey] = sample.Unknown()
+	if spec, ok := odd.Object["spec"].(map[string]any); ok {
+		spec[sample.UnknownKey] = sample.Unknown()
+	}
 	encoded := sample.Encode(odd.Object)
 	q.Item = encoded
 	if s.How().Restore {
@@ -55,11 +58,30 @@ func checkJSONKept(ctx context.Context, s *Action) error {
 	if err := json.Unmarshal(got.Item, &object); err != nil {
 		return err
 	}
-	if !sample.SameJSON(object[sample.UnknownKey], sample.Encode(sample.Unknown())) {
-		return fmt.Errorf("asked about %s with the field %q: %s, it answers with %s",
-			one.Sample, sample.UnknownKey, sample.Encode(sample.Unknown()), sample.Brief(object[sample.UnknownKey]))
+	if err := unknownKept(object); err != nil {
+		return fmt.Errorf("asked about %s with %w", one.Sample, err)
+	}
+	if _, ok := one.Sample.Object["spec"].(map[string]any); !ok {
+		return nil
+	}
+	var spec map[string]json.RawMessage
+	if err := json.Unmarshal(object["spec"], &spec); err != nil {
+		return fmt.Errorf("asked about %s, it answers with the spec %s", one.Sample, sample.Brief(object["spec"]))
+	}
+	if err := unknownKept(spec); err != nil {
+		return fmt.Errorf("asked about %s with, in its spec, %w", one.Sample, err)
 	}
 	return nil
+}
+
+// unknownKept returns an error unless an object has the field that no plugin knows, with its value. Numbers of any size
+// and lists are in it.
+func unknownKept(object map[string]json.RawMessage) error {
+	if sample.SameJSON(object[sample.UnknownKey], sample.Encode(sample.Unknown())) {
+		return nil
+	}
+	return fmt.Errorf("the field %q: %s, it answers with %s", sample.UnknownKey, sample.Encode(sample.Unknown()),
+		sample.Brief(object[sample.UnknownKey]))
 }
 
 func checkUnknownWire(ctx context.Context, s *Action) error {

@@ -97,6 +97,11 @@ func Rules() []suite.Rule {
 				"answer to another.",
 		},
 		{
+			ID: "action-runs-apart", Kinds: every, Check: with(checkRunsApart),
+			Text: "The answer about an item does not depend on calls for another Backup or Restore that the process has " +
+				"served. (It is skipped if a host starts a process for each run: without PluginInfo, or with WithProcessPerRun.)",
+		},
+		{
 			ID: "action-cancelled", Kinds: every, Check: with(checkCancelled),
 			Text: "Calls that the host cancels do no harm: the next call is answered.",
 		},

@@ -14,8 +14,8 @@ import (
 
 func checkAppliesTo(ctx context.Context, s *Action) error {
 	first := s.selection(ctx)
-	if first.err != nil && !s.HasCluster() && suite.NeedsCluster(first.err) {
-		return suite.Skip("AppliesTo needs a cluster, and no kubeconfig is given: %v", first.err)
+	if first.err != nil && s.LacksCluster(first.err) {
+		return suite.Skip("AppliesTo needs a cluster, and none is given where it looks for one: %v", first.err)
 	}
 	if first.err != nil {
 		return first.err

@@ -39,7 +39,7 @@ func with(check func(context.Context, *mover) error) suite.Check {
 			return err
 		}
 		if s.Config()["bucket"] == "" {
-			return suite.Skip(`it has no config of a location, with the key "bucket"`)
+			return suite.Skip(`no config of a location, with the key "bucket", is given for it`)
 		}
 		dir, err := os.MkdirTemp("", "conformance-volumes-")
 		if err != nil {

@@ -54,6 +54,9 @@ func (s *Starter) cancelled(ctx context.Context) cancellation {
 	})
 }
 
+// shortest is the duration of an operation of which its end shows whether Cancel has ended it.
+const shortest = 200 * time.Millisecond
+
 // cancelOne starts an operation for owner and cancels it. ignored is set if the operation seems to have gone on to its
 // natural end.
 func (s *Starter) cancelOne(
@@ -89,7 +92,7 @@ func (s *Starter) cancelOne(
 			s.Patience)}, false
 	case natural.took == 0, progress.GetErr() != "", progress.GetNCompleted() < progress.GetNTotal():
 		return cancellation{ended: true}, false
-	case natural.took < time.Second, acknowledged > natural.took/4:
+	case natural.took < shortest, acknowledged > natural.took/4:
 		return cancellation{err: suite.Skip("the operation completes too soon to see whether Cancel has ended it"),
 			ended: true}, false
 	case took > natural.took*3/4:

@@ -41,25 +41,32 @@ func (s *Starter) operation(ctx context.Context) (action.Exchange, error) {
 // following holds consecutive answers of Progress.
 type following struct {
 	progress []*shared.OperationProgress
-	took     time.Duration // from the first call to the completion; 0 if the operation has not completed
+	took     time.Duration // from the start to the completion; 0 if the operation has not completed
 	err      error
 }
 
-// followed returns the answers of Progress for an operation until it has completed, and some after that, or until the
-// time is over.
+// followed starts an operation and returns the answers of Progress until it has completed, and some after that, or until
+// the time is over. It does not follow the operation of an earlier exchange, which other rules may have left to its end.
 func (s *Starter) followed(ctx context.Context) (action.Exchange, following, error) {
 	one, err := s.operation(ctx)
 	if err != nil {
 		return one, following{}, err
 	}
+	began := time.Now()
+	started := suite.Remembered(s.Subject, "followed operation", func() action.Exchange {
+		if q, got, err := s.startFor(ctx, one, "followed"); err == nil {
+			one.Request, one.Answer = q, got
+		}
+		return one
+	})
 	all := suite.Remembered(s.Subject, "followed", func() following {
 		var all following
-		began := time.Now()
+		pause := time.Millisecond
 		for deadline, after := time.Now().Add(s.OperationWait), 0; after < 3 &&
 			(time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
-			progress, err := s.Progress(ctx, one.Answer.Operation, one.Request.Owner)
+			progress, err := s.Progress(ctx, started.Answer.Operation, started.Request.Owner)
 			if err != nil {
-				all.err = fmt.Errorf("progress of the operation %q on %s: %w", one.Answer.Operation, one.Sample, err)
+				all.err = fmt.Errorf("progress of the operation %q on %s: %w", started.Answer.Operation, started.Sample, err)
 				break
 			}
 			all.progress = append(all.progress, progress)
@@ -70,16 +77,14 @@ func (s *Starter) followed(ctx context.Context) (action.Exchange, following, err
 				after++
 				continue
 			}
-			select {
-			case <-ctx.Done():
-				all.err = ctx.Err()
+			if all.err = suite.Sleep(ctx, pause); all.err != nil {
 				return all
-			case <-time.After(50 * time.Millisecond):
 			}
+			pause = min(2*pause, 50*time.Millisecond) // many operations on items that do not exist end soon
 		}
 		return all
 	})
-	return one, all, nil
+	return started, all, nil
 }
 
 // startFor starts an operation on the item of an exchange for another Backup or Restore, called owner.

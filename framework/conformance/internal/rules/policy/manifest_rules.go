@@ -206,7 +206,7 @@ func checkManifestGarbage(ctx context.Context, s *policy) error {
 		"a call that begins twice":        {messages: []*manifestwriterv1.WriteRequest{good, good}},
 		"a Backup that is not JSON": {messages: []*manifestwriterv1.WriteRequest{
 			begin(s.Name, config, []byte(`{"metadata":[`)),
-		}, lenient: true},
+		}},
 		"a Backup that is not there": {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, nil)}, lenient: true},
 		"an item that is not there":  {messages: []*manifestwriterv1.WriteRequest{good, {}}, lenient: true},
 	} {

@@ -67,7 +67,7 @@ func checkPolicyConfig(ctx context.Context, s *policy) error {
 		return err
 	}
 	if !given {
-		return suite.Skip("it has no config")
+		return suite.Skip("no config is given for it, see WithConfig and --config")
 	}
 	if err := suite.FitsSchema(s.Schema, config); err != nil {
 		return fmt.Errorf("the config %s: %w", config, err)

@@ -47,9 +47,9 @@ func (s *plugin) needsConfig() error {
 	config := s.Config()
 	switch {
 	case config == nil:
-		return suite.Skip("it has no config")
+		return suite.Skip("no config is given for it, see WithConfig and --config")
 	case s.Kind == osv1.Kind().Wire && config["bucket"] == "":
-		return suite.Skip(`it has no config with the key "bucket"`)
+		return suite.Skip(`no config with the key "bucket" is given for it, see WithConfig and --config`)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *plugin) needsInit(ctx context.Context) (*grpc.ClientConn, error) {
 		return conn, nil
 	}
 	if s.Config() == nil {
-		return nil, suite.Skip("it has no config, and Init of none answers an error: %v", err)
+		return nil, suite.Skip("no config is given for it, and Init without one answers an error: %v", err)
 	}
 	return nil, suite.Skip("Init of the config that was given answers an error: %v", err)
 }

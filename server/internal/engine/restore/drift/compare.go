@@ -8,10 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore/object"
+	"github.com/cleat-dev/cleat/server/internal/kube/orders"
 )
 
 // States are the states of one object to compare, as decoded JSON. Compare does not change them.
@@ -55,7 +57,7 @@ type Drift struct {
 
 // Compare compares the object in the cluster with the backup.
 func Compare(s States) *Drift {
-	d := &Drift{rules: rulesOf(s.Resource, s.Live), states: s}
+	d := &Drift{rules: rulesOf(s), states: s}
 	for _, state := range []*map[string]any{&d.states.Archived, &d.states.Reset, &d.states.Wanted, &d.states.Live} {
 		*state = withoutInstance(*state)
 		if s.Resource == leases {
@@ -91,8 +93,8 @@ func (d *Drift) walk(take func(Difference) bool) map[string]any {
 }
 
 // withoutInstance returns an object without its type and without the parts that differ between any two instances: the
-// metadata of one instance, the status, and the names of restores. ownersOf needs metadata.managedFields; merge skips
-// it.
+// metadata of one instance, the status, the names of restores, and what servers and agents act upon, which a restore
+// neither brings nor removes. ownersOf needs metadata.managedFields; merge skips it.
 func withoutInstance(o map[string]any) map[string]any {
 	out := maps.Clone(o)
 	for _, key := range []string{"apiVersion", "kind", "status"} {
@@ -107,13 +109,18 @@ func withoutInstance(o map[string]any) map[string]any {
 	for _, key := range object.InstanceMetadata() {
 		delete(meta, key)
 	}
-	if labels, ok := meta["labels"].(map[string]any); ok {
-		labels = maps.Clone(labels)
-		delete(labels, velerov1.BackupNameLabel)
-		delete(labels, velerov1.RestoreNameLabel)
-		delete(labels, corev1.LabelMetadataName) // of a namespace, with its name
-		if meta["labels"] = labels; len(labels) == 0 {
-			delete(meta, "labels")
+	for _, field := range []string{"labels", "annotations"} {
+		entries, ok := meta[field].(map[string]any)
+		if !ok {
+			continue
+		}
+		entries = maps.Clone(entries)
+		maps.DeleteFunc(entries, func(key string, _ any) bool {
+			return orders.Is(key) || field == "labels" && (key == velerov1.BackupNameLabel || key == velerov1.RestoreNameLabel ||
+				key == corev1.LabelMetadataName) // of a namespace, with its name
+		})
+		if meta[field] = entries; len(entries) == 0 {
+			delete(meta, field)
 		}
 	}
 	return out
@@ -146,6 +153,8 @@ type node struct {
 	archived, reset, wanted, live any
 
 	wantedBy, liveBy owners
+
+	dropped bool // an action of the backup has removed it from the item that it stored
 }
 
 func (n node) field(key string, archived, reset, wanted, live map[string]any) node {
@@ -153,6 +162,7 @@ func (n node) field(key string, archived, reset, wanted, live map[string]any) no
 		path: key, pattern: key, archived: archived[key], reset: reset[key], wanted: wanted[key], live: live[key],
 		wantedBy: n.wantedBy.field(key), liveBy: n.liveBy.field(key),
 	}
+	below.dropped = n.dropped || archived != nil && archived[key] == nil && n.wantedBy.name(key)
 	switch {
 	case n.path == "":
 	case strings.ContainsAny(key, "./"):
@@ -214,8 +224,13 @@ func (w *walker) merge(n node) any {
 
 // differ handles a field whose parts are not compared.
 func (w *walker) differ(n node) any {
-	if n.wanted == nil && n.archived != nil && n.reset == nil || !n.chosen() {
+	if n.wanted == nil && (n.dropped || n.archived != nil && n.reset == nil) || !n.chosen() {
 		return n.live
+	}
+	if n.pattern == w.rules.size {
+		if value, decided := w.mergeSize(n); decided {
+			return value
+		}
 	}
 	found := Difference{Path: n.path, Kind: Changed}
 	switch {
@@ -228,6 +243,24 @@ func (w *walker) differ(n node) any {
 		found.Obstacle, found.Immutable = "it cannot be changed in an object that exists", true
 	}
 	return w.choose(n, found)
+}
+
+// mergeSize handles the requested size of a claim. decided is false if it is a difference like others.
+func (w *walker) mergeSize(n node) (value any, decided bool) {
+	wanted, errWanted := resource.ParseQuantity(fmt.Sprint(n.wanted))
+	live, errLive := resource.ParseQuantity(fmt.Sprint(n.live))
+	if errWanted != nil || errLive != nil {
+		return nil, false
+	}
+	byUser := !equality.Semantic.DeepEqual(n.wanted, n.reset)
+	switch order := wanted.Cmp(live); {
+	case order == 0, order > 0 && w.rules.grown && !byUser:
+		return n.live, true
+	case order < 0:
+		return w.choose(n, Difference{Path: n.path, Kind: Changed, Immutable: true,
+			Obstacle: "a claim cannot be made smaller"}), true
+	}
+	return nil, false
 }
 
 func (w *walker) choose(n node, found Difference) any {

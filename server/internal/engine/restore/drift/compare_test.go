@@ -41,7 +41,14 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	const user = "kubectl"
 	services, jobs := schema.GroupResource{Resource: "services"}, schema.GroupResource{Group: "batch", Resource: "jobs"}
-	volumes := schema.GroupResource{Resource: "persistentvolumes"}
+	volumes, pvcs := schema.GroupResource{Resource: "persistentvolumes"}, claims
+	sized := func(size, annotation string) string {
+		labels := `"mine":"1"`
+		if annotation != "mine" {
+			labels += `,"` + annotation + `":"s"`
+		}
+		return `{"metadata":{"annotations":{` + labels + `},"managedFields":[{"manager":"kubectl","operation":"Update","fieldsV1":{"f:metadata":{"f:annotations":{"f:mine":{}}},"f:spec":{"f:resources":{"f:requests":{"f:storage":{}}}}}}]},"spec":{"resources":{"requests":{"storage":"` + size + `"}}}}`
+	}
 	for name, tt := range map[string]struct {
 		resource                      schema.GroupResource
 		archived, reset, wanted, live string // reset and wanted are the preceding states if empty
@@ -50,6 +57,7 @@ func TestCompare(t *testing.T) {
 	}{
 		"equal":                         {archived: `{"a":1}`, live: `{"a":1}`},
 		"instance, status and restores": {archived: `{"metadata":{"uid":"1","labels":{"velero.io/restore-name":"a"}},"status":1}`, live: `{"metadata":{"uid":"2","ownerReferences":[1]},"status":2}`},
+		"what servers act upon":         {archived: `{"metadata":{"labels":{"cleat.dev/load":"1","velero.io/backup-uid":"1"}}}`, wanted: `{"metadata":{"annotations":{"cleat.dev/any":"1"}}}`, live: `{"metadata":{"labels":{"cleat.dev/load":"2"}}}`},
 		"every kind": {archived: `{"m":1,"c":1}`, live: `{"c":2,"e":{"f":3}}`,
 			differences: []string{"changed c", "extra e.f", "missing m"}, applied: `{"m":1,"c":1}`},
 		"null is absent": {archived: `{"a":null,"b":{"c":null}}`, live: `{"b":{}}`},
@@ -99,6 +107,26 @@ func TestCompare(t *testing.T) {
 			differences: []string{"extra l[b].name"}, applied: `{` +
 				owned(user, "", `{"f:l":{"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}`) + `,"l":[{"name":"a"},{"name":"c"}]}`,
 		},
+		"removed by an action of the backup": {
+			archived: `{` + owned(user, "", `{"f:spec":{"f:source":{},"f:kept":{}}}`) + `,"spec":{"kept":1}}`, live: `{` +
+				owned(user, "", `{"f:spec":{"f:source":{},"f:kept":{}}}`) + `,"spec":{"kept":1,"source":{"name":"x"}}}`,
+		},
+		"empty in the backup": {
+			archived: `{` + owned(user, "", `{"f:spec":{"f:l":{".":{}}}}`) + `,"spec":{"kept":1}}`, live: `{` +
+				owned(user, "", `{"f:spec":{"f:l":{".":{},"f:x":{}}}}`) + `,"spec":{"kept":1,"l":{"x":1}}}`,
+			differences: []string{"extra spec.l.x"}, applied: `{` +
+				owned(user, "", `{"f:spec":{"f:l":{".":{},"f:x":{}}}}`) + `,"spec":{"kept":1}}`,
+		},
+		"grown to its snapshot": {resource: pvcs, archived: sized("1Gi", "velero.io/volume-snapshot-name"),
+			live: sized("16Mi", "mine")},
+		"grown to its snapshot, and by a modifier": {resource: pvcs, archived: sized("1Gi", "velero.io/volume-snapshot-name"),
+			wanted: sized("2Gi", "mine"), live: sized("16Mi", "mine"),
+			differences: []string{"changed spec.resources.requests.storage"}, applied: sized("2Gi", "mine")},
+		"of another size": {resource: pvcs, archived: sized("1Gi", "mine"), live: sized("16Mi", "mine"),
+			differences: []string{"changed spec.resources.requests.storage"}, applied: sized("1Gi", "mine")},
+		"of the same size": {resource: pvcs, archived: sized("1Gi", "mine"), live: sized("1024Mi", "mine")},
+		"made larger since": {resource: pvcs, archived: sized("1Gi", "mine"), live: sized("2Gi", "mine"),
+			differences: []string{"changed spec.resources.requests.storage: a claim cannot be made smaller"}},
 		"immutable": {
 			resource: jobs, archived: `{"spec":{"parallelism":1,"template":{"x":1}}}`,
 			live: `{"spec":{"parallelism":2,"template":{"x":2}}}`,

@@ -44,6 +44,16 @@ func (o owners) any() bool { return o.everything || len(o.sets) > 0 }
 
 func (o owners) field(name string) owners { return o.below("f:" + name) }
 
+// name reports whether a manager has chosen the field of that name itself, and not only the object that has it. Then
+// the object had the field, and it was not empty.
+func (o owners) name(field string) bool {
+	return slices.ContainsFunc(o.sets, func(set map[string]any) bool {
+		below, ok := set["f:"+field].(map[string]any)
+		_, empty := below["."]
+		return ok && (!empty || len(below) > 1)
+	})
+}
+
 // element returns the owners of an element of a list.
 func (o owners) element(element any) owners {
 	fields, _ := element.(map[string]any)

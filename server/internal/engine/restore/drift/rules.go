@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // leases is the resource of objects that record the current holder of a task.
@@ -183,10 +185,22 @@ type rules struct {
 	held     map[string]holding
 	fixed    fixed
 	released bool // the object is a volume whose claim was deleted
+
+	size  string // the requested size of a claim; empty for other objects
+	grown bool   // the size may be that of a snapshot, see rulesOf
 }
 
-func rulesOf(gr schema.GroupResource, live map[string]any) rules {
+// claims is the resource of objects that request storage.
+var claims = schema.GroupResource{Resource: "persistentvolumeclaims"}
+
+// rulesOf returns the rules for an object. If a backup takes a CSI snapshot of a claim, an action (of Velero as well)
+// makes the requested size in the backup as large as what is restored from the snapshot, which some drivers round up.
+func rulesOf(s States) rules {
+	gr, live := s.Resource, s.Live
 	r := rules{held: heldFields[gr], fixed: fixedFields[gr]}
+	if gr == claims {
+		r.size, r.grown = "spec.resources.requests.storage", hasSnapshot(s.Archived)
+	}
 	if r.fixed.when != nil && !r.fixed.when(live) {
 		r.fixed.fields = r.fixed.always
 	}
@@ -194,6 +208,18 @@ func rulesOf(gr schema.GroupResource, live map[string]any) rules {
 	phase, _ := status["phase"].(string)
 	r.released = phase == "Released"
 	return r
+}
+
+// hasSnapshot reports whether a backup names the CSI snapshot of a claim.
+func hasSnapshot(claim map[string]any) bool {
+	meta, _ := claim["metadata"].(map[string]any)
+	for _, key := range []string{"labels", "annotations"} {
+		values, _ := meta[key].(map[string]any)
+		if values[velerov1.VolumeSnapshotLabel] != nil || values[velerov1.DataUploadNameAnnotation] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // isImmutable reports whether the API server refuses a change of the field.

@@ -4,5 +4,7 @@
 // (object.go over fields.go). Ownership plans how the field ownership of the original object is restored
 // (ownership.go).
 //
-// The package imports the server's item only.
+// RemoveOrders removes what servers and agents act upon (orders.go).
+//
+// The package imports the server's item and orders only.
 package object

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -38,9 +40,9 @@ func New(apiVersion, kind, name string) *Object {
 	}
 }
 
-// Decode decodes an object, which must have apiVersion, kind and a name.
+// Decode decodes an object, which must have apiVersion, kind and a name, and be one that all decoders read alike.
 func Decode(raw []byte) (*Object, error) {
-	meta, err := item.ParseMeta(raw)
+	meta, err := item.ParseForeign(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -115,16 +117,19 @@ func (o *Object) SetLabel(key, value string) {
 
 // RemoveAnnotations removes the annotations with these keys.
 func (o *Object) RemoveAnnotations(keys ...string) {
-	before := len(o.Annotations)
-	for _, key := range keys {
-		delete(o.Annotations, key)
-	}
-	switch {
-	case len(o.Annotations) == before:
-	case len(o.Annotations) == 0:
-		o.Metadata.Remove("annotations")
+	o.drop("annotations", o.Annotations, func(key string) bool { return slices.Contains(keys, key) })
+}
+
+// drop removes entries from the labels or the annotations.
+func (o *Object) drop(field string, entries map[string]string, unwanted func(key string) bool) {
+	before := len(entries)
+	maps.DeleteFunc(entries, func(key, _ string) bool { return unwanted(key) })
+	switch len(entries) {
+	case before:
+	case 0:
+		o.Metadata.Remove(field)
 	default:
-		o.Metadata.Set("annotations", quoteMap(o.Annotations))
+		o.Metadata.Set(field, quoteMap(entries))
 	}
 }
 

@@ -139,7 +139,10 @@ func decodeDefinition(raw []byte) (d definition) {
 // configuration; configurations and APIServices need what serves them. target returns the namespace into which one
 // is restored. AddGates comes after AddLevel and before AddEdges.
 func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) string) error {
-	o.backup, o.target = backup, target
+	o.backup, o.sources = backup, map[string][]string{}
+	for _, source := range backup.Namespaces() {
+		o.sources[target(source)] = append(o.sources[target(source)], source)
+	}
 	backends := map[Service][]int32{} // one service often serves many definitions
 	for _, gr := range slices.Concat([]schema.GroupResource{crdsResource, apiServicesResource}, webhookResources) {
 		begin, end := o.Span(gr)
@@ -159,6 +162,7 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 					continue // the API server's own
 				}
 				group := decodeAPIService(raw).Spec.Group
+				o.aggregated = append(o.aggregated, group)
 				for served := range o.at {
 					if served.Group == group {
 						o.addSpan(&made, served)
@@ -185,6 +189,19 @@ func (o *Order) AddGates(backup *archive.Archive, target func(namespace string) 
 	return nil
 }
 
+// Calling returns the number of items because of which the API server calls services.
+func (o *Order) Calling() (n int) {
+	for i := range o.gates {
+		if len(o.gates[i].services) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Aggregates reports whether an APIService of the plan has a service of the cluster serve an API group.
+func (o *Order) Aggregates(group string) bool { return slices.Contains(o.aggregated, group) }
+
 func (o *Order) addSpan(g *gate, gr schema.GroupResource) {
 	begin, end := o.Span(gr)
 	for i := begin; i < end; i++ {
@@ -202,12 +219,12 @@ func anyVersion(hook *webhook.Webhook) {
 	}
 }
 
-// backendsOf returns the items of a service, and of the pods that serve it and of what makes such pods.
+// backendsOf returns the items of a service of the backup, and of the pods that serve it and of what makes such pods.
 func (o *Order) backendsOf(called Service) ([]int32, error) {
-	if !o.HasService(called) {
+	at, found := o.find(serviceRef(called))
+	if !found {
 		return nil, nil // it is of the cluster
 	}
-	at, _ := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: called.Namespace, Name: called.Name})
 	raw, err := o.backup.Read(o.Item(at))
 	if err != nil {
 		return nil, err
@@ -291,7 +308,8 @@ func (o *Order) intercept(i int, of *manifest.Item) {
 	}
 }
 
-// labelsOf returns the labels that a namespace of the backup has when it is restored.
+// labelsOf returns the labels of a namespace of the backup. Its name is the one in the backup, as in the selectors of the
+// webhooks with which they are compared: both are mapped alike.
 func (o *Order) labelsOf(namespace string) labels.Set {
 	if known, ok := o.labels[namespace]; ok {
 		return known
@@ -306,7 +324,7 @@ func (o *Order) labelsOf(namespace string) labels.Set {
 	if set == nil {
 		set = labels.Set{}
 	}
-	set["kubernetes.io/metadata.name"] = o.target(namespace)
+	set["kubernetes.io/metadata.name"] = namespace
 	if o.labels == nil {
 		o.labels = map[string]labels.Set{}
 	}

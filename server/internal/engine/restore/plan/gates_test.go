@@ -23,6 +23,14 @@ import (
 // strictly, by "resource/name".
 func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]string) {
 	t.Helper()
+	return plannedInto(t, func(namespace string) string { return namespace }, objects...)
+}
+
+// plannedInto is planned for a restore that maps namespaces.
+func plannedInto(
+	t *testing.T, target func(string) string, objects ...string,
+) (order *Order, needs map[string][]string) {
+	t.Helper()
 	var packed bytes.Buffer
 	w, err := archive.NewWriter(&packed, time.Unix(0, 0))
 	require.NoError(t, err)
@@ -69,7 +77,7 @@ func planned(t *testing.T, objects ...string) (order *Order, needs map[string][]
 			level(gr, i+1)
 		}
 	}
-	require.NoError(t, order.AddGates(backup, func(namespace string) string { return namespace }))
+	require.NoError(t, order.AddGates(backup, target))
 	for item, err := range bucketmanifest.OfArchive(backup, order.Has, reference.BuiltIn()) {
 		require.NoError(t, err)
 		order.AddEdges(item)
@@ -117,6 +125,21 @@ func config(name, rule string, more ...string) string {
 func rule(operation, group, resource string) string {
 	return fmt.Sprintf(`{"operations":[%q],"apiGroups":[%q],"apiVersions":["v1"],"resources":[%q]}`, operation, group,
 		resource)
+}
+
+// TestGatesOfMappedNamespaces: references follow their namespaces, so webhooks are called for the same objects, and
+// served by the same ones.
+func TestGatesOfMappedNamespaces(t *testing.T) {
+	t.Parallel()
+	order, needs := plannedInto(t, func(namespace string) string { return namespace + "2" }, `namespaces/op`,
+		`namespaces/shop`, operator, deployed, `secrets/op/key`, `configmaps/shop/c`, `configmaps/op/other`,
+		config("c", rule("CREATE", "", "configmaps"),
+			`"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"shop"}}`))
+	require.Equal(t, []string{"validatingwebhookconfigurations/c"}, needs["configmaps/c"])
+	require.Empty(t, needs["configmaps/other"])
+	require.Equal(t, []string{"deployments/op", "services/hooks"}, needs["validatingwebhookconfigurations/c"])
+	require.True(t, order.HasService(Service{"op2", "hooks"}))
+	require.False(t, order.HasService(Service{"op", "hooks"}))
 }
 
 func TestGates(t *testing.T) {

@@ -36,12 +36,13 @@ type Order struct {
 	moreMissed int // needs that are not in missed
 
 	// See AddGates.
-	backup    *archive.Archive
-	target    func(namespace string) string
-	gates     []gate
-	callers   map[schema.GroupResource][]int // gates that may be for objects of a resource
-	labels    map[string]labels.Set          // of namespaces
-	converted map[int]bool                   // see IsConverted
+	backup     *archive.Archive
+	sources    map[string][]string // the namespaces of the backup, by their targets
+	gates      []gate
+	callers    map[schema.GroupResource][]int // gates that may be for objects of a resource
+	labels     map[string]labels.Set          // of namespaces
+	converted  map[int]bool                   // see IsConverted
+	aggregated []string                       // API groups; see Aggregates
 }
 
 // Cycle is a set of items that need each other.
@@ -152,10 +153,16 @@ func (o *Order) Has(e archive.Entry) bool {
 	return found
 }
 
-// HasService reports whether a service is among the items, and is restored under its name.
+// HasService reports whether a service of the cluster is restored from one of the items.
 func (o *Order) HasService(s Service) bool {
-	_, found := o.find(manifest.Ref{Resource: servicesResource.Resource, Namespace: s.Namespace, Name: s.Name})
-	return found && o.target(s.Namespace) == s.Namespace
+	return slices.ContainsFunc(o.sources[s.Namespace], func(source string) bool {
+		_, found := o.find(serviceRef(Service{source, s.Name}))
+		return found
+	})
+}
+
+func serviceRef(s Service) manifest.Ref {
+	return manifest.Ref{Resource: servicesResource.Resource, Namespace: s.Namespace, Name: s.Name}
 }
 
 // IsConverted reports whether the custom resources of a definition among the items wait for its conversion webhook.

@@ -28,11 +28,22 @@ func NewWaiter(first, interval time.Duration) *Waiter {
 }
 
 // Wait calls check until it returns true or an error, which Wait returns. After limit it returns ErrTimeout, and when
-// ctx ends its cause. asked is what check asks, such as the name of a plugin.
+// ctx ends its cause. Without a limit above zero it calls check once. asked is what check asks, such as the name of a
+// plugin.
 func (w *Waiter) Wait(
 	ctx context.Context, asked string, limit time.Duration, check func(context.Context) (bool, error),
 ) error {
 	turn := w.turn(asked)
+	if limit <= 0 {
+		ready, err := inTurn(ctx, turn, check)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !ready && err == nil:
+			return ErrTimeout
+		}
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
 	defer cancel()
 	for pause := w.first; ; pause = min(2*pause, w.interval) {

@@ -61,3 +61,14 @@ func TestLimitInterruptsACheck(t *testing.T) {
 		})
 	require.ErrorIs(t, err, ErrTimeout)
 }
+
+func TestWithoutALimitIsCheckedOnce(t *testing.T) {
+	t.Parallel()
+	w := NewWaiter(time.Hour, time.Hour)
+	for want, ready := range map[error]bool{nil: true, ErrTimeout: false} {
+		asked := 0
+		err := w.Wait(t.Context(), "p", -time.Second, func(context.Context) (bool, error) { asked++; return ready, nil })
+		require.ErrorIs(t, err, want)
+		require.Equal(t, 1, asked)
+	}
+}

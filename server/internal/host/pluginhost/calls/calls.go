@@ -60,6 +60,9 @@ func (t *Table) Call(method string) Call {
 	default:
 		c.Limit = t.deadlines.Execute
 	}
+	if c.Silence > 0 {
+		c.Limit, c.Idle = c.Silence, c.Silence
+	}
 	if limit := t.deadlines.Kinds[c.Kind]; limit != 0 && c.Works() {
 		c.Limit, c.Idle = limit, limit
 	}

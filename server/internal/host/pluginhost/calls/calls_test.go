@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 	t.Parallel()
 	table := NewTable(Deadlines{}, kinds.All())
-	const query, store, execute, idle = time.Minute, 10 * time.Minute, 4 * time.Hour, 10 * time.Minute
+	const query, store, execute = time.Minute, 10 * time.Minute, 4 * time.Hour
+	const idle, silence = 10 * time.Minute, 2 * time.Minute
 	for method, want := range map[string]Call{
 		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Call: versioning.Call{
 			Class: versioning.Query, Repeatable: true, Constant: true,
@@ -57,14 +59,17 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 			Class: versioning.Query, Init: true,
 		}, Kind: "ObjectStore", Name: "Init", Limit: query},
 		objectstorev1.ObjectStore_PutObject_FullMethodName: {Call: versioning.Call{
-			Class: versioning.Execute,
-		}, Kind: "ObjectStore", Name: "PutObject", Limit: execute},
+			Class: versioning.Execute, Silence: silence,
+		}, Kind: "ObjectStore", Name: "PutObject", Limit: silence, Idle: silence},
 		objectstorev1.ObjectStore_ObjectExists_FullMethodName: {Call: versioning.Call{
+			Class: versioning.Transfer, Repeatable: true, Silence: silence,
+		}, Kind: "ObjectStore", Name: "ObjectExists", Limit: silence, Idle: silence},
+		objectstorev1.ObjectStore_ListObjects_FullMethodName: {Call: versioning.Call{
 			Class: versioning.Transfer, Repeatable: true,
-		}, Kind: "ObjectStore", Name: "ObjectExists", Limit: store},
+		}, Kind: "ObjectStore", Name: "ListObjects", Limit: store},
 		objectstorev1.ObjectStore_DeleteObject_FullMethodName: {Call: versioning.Call{
-			Class: versioning.Transfer,
-		}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},
+			Class: versioning.Transfer, Silence: silence,
+		}, Kind: "ObjectStore", Name: "DeleteObject", Limit: silence, Idle: silence},
 		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName: {Call: versioning.Call{
 			Class: versioning.Decision, Repeatable: true,
 		}, Kind: "QueueAdmission", Name: "Decide", Limit: query},
@@ -84,7 +89,7 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 			Class: versioning.Execute,
 		}, Kind: "Future", Name: "Unheard", Limit: execute},
 	} {
-		want.Idle = idle
+		want.Idle = cmp.Or(want.Idle, idle)
 		require.Equal(t, want, table.Call(method), method)
 	}
 }

@@ -24,13 +24,14 @@ type Deadlines struct {
 	Execute time.Duration
 	// Kinds sets another limit for the work of some kinds, by the kind's name whatever its version, e.g.
 	// "BackupItemAction". It replaces Execute and Query for the calls that do the kind's work, the 10 min for a unary call
-	// of a store, and the 10 min between two messages of a stream. Calls that need no work keep Query.
+	// of a store, the 10 min between two messages of a stream, and the 2 min for those about one object of a store. Calls
+	// that need no work keep Query.
 	Kinds map[string]time.Duration
 }
 
 // transfer is the limit for unary calls of stores and snapshotters, and for the time in which a plugin neither receives
-// nor sends the next message of a stream. Time that the host takes does not count, and a stream as a whole has no
-// limit.
+// nor sends the next message of a stream, unless versioning.Call.Silence is shorter. Time that the host takes does not
+// count, and a stream as a whole has no limit.
 const transfer = 10 * time.Minute
 
 func (d Deadlines) withDefaults() Deadlines {

@@ -121,11 +121,11 @@ func newMemory(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// runError replaces the link in an error by the path of the binary.
+// runError replaces the link in an error by the path of the binary, and names a missing loader.
 func (b *Binary) runError(err error) error {
 	var wrong *fs.PathError
 	if errors.As(err, &wrong) {
-		return &fs.PathError{Op: wrong.Op, Path: b.Path, Err: wrong.Err}
+		err = &fs.PathError{Op: wrong.Op, Path: b.Path, Err: wrong.Err}
 	}
-	return err
+	return b.explainMissing(err)
 }

@@ -36,7 +36,7 @@ func (r Restart) withDefaults() Restart {
 	return r
 }
 
-// breaker decides when a process may be started again. It is plain arithmetic; the supervisor guards it with its lock.
+// breaker decides when a process may be started again. It is plain arithmetic; health guards it with its lock.
 type breaker struct {
 	policy   Restart
 	failures int       // in a row

@@ -75,6 +75,19 @@ func (c *callers) only() string {
 	return ""
 }
 
+// waiting returns the runs that wait for work that goes on after the calls.
+func (c *callers) waiting() (runs []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	for run, known := range c.byRun {
+		if known.waits {
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}
+
 // forget removes the runs for which the process does not work any more. The caller holds mu.
 func (c *callers) forget() {
 	maps.DeleteFunc(c.byRun, func(run string, known *caller) bool {

@@ -2,7 +2,8 @@
 // has died, and stopped when nobody has used it for a while.
 //
 //	Pool        pool.go                          the processes of one host, and what they have in common
-//	Supervisor  supervisor.go, breaker.go        keeps one process available
+//	Supervisor  supervisor.go, breaker.go, health.go keeps one process available
+//	Inputs      inputs.go, renew.go              files that processes have read, and what is done when they change
 //	Conn        conn.go                          a call: gets the process, sets the deadline, explains the error
 //	process     process.go, child.go             one run of a binary, from the handshake to its exit status
 //	offerTLS    certificate.go                   the certificate that the host shows to one process

@@ -20,7 +20,7 @@ type Process struct {
 func (s *Supervisor) State() Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := Process{Restarts: s.restarts}
+	state := Process{Restarts: s.health.restartsSoFar()}
 	if s.current != nil && !s.current.hasExited() {
 		state.PID = s.current.pid()
 		state.ResidentBytes = residentBytes(state.PID)

@@ -29,6 +29,8 @@ type PoolConfig struct {
 	Stop        time.Duration // that a process gets to end by itself before it is killed; default 2 s
 	Probe       time.Duration // that a process gets to answer whether it is alive, after a call failed; default 5 s
 	Environment []string      // of each process, "NAME=value"
+	TempDir     string        // of the sockets of the processes; empty for that of the system
+	Inputs      *Inputs       // that the processes may have read; nil for none
 	Observer    calls.Observer
 }
 
@@ -61,12 +63,15 @@ func (g *Pool) Supervise(l *Launch) *Supervisor {
 		log = log.With("plugin", l.Plugin)
 	}
 	idle := g.config.IdleAfter
-	if l.Enclosure != nil {
+	switch {
+	case l.Enclosure != nil:
 		idle = -1
+	case l.Own && (idle < 0 || idle > ownIdle):
+		idle = ownIdle
 	}
 	return &Supervisor{
 		launch: l, pool: g, log: log, idle: idle,
-		breaker: breaker{policy: g.config.Restart}, turn: make(chan struct{}, 1),
+		health: &health{breaker: breaker{policy: g.config.Restart}}, turn: make(chan struct{}, 1),
 		callers: callers{isOpen: func(run string) bool { return g.logOf(run) != nil }},
 	}
 }

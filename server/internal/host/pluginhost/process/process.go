@@ -50,6 +50,9 @@ type Launch struct {
 	// Enclosure is the part of the file system that the process sees; nil means all of it. An enclosed process is not
 	// started again after its end.
 	Enclosure *Enclosure
+	// Own is set if the process serves one user, for whom it may keep state. It ends soon after its last use, and stays as
+	// it is while it is used, even if what it has read has changed.
+	Own bool
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
 	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
@@ -113,6 +116,7 @@ func startProcess(ctx context.Context, binary *Binary, l *Launch, cfg *PoolConfi
 		TLSConfig:        offered, // go-plugin adds the plugin's certificate
 		SkipHostEnv:      true,
 		StartTimeout:     max(cfg.Calls.Deadlines().Start, time.Hour), // ours is in startContext
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: cfg.TempDir},
 		SyncStdout:       written,
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{

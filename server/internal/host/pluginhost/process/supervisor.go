@@ -31,16 +31,14 @@ type Supervisor struct {
 
 	turn    chan struct{} // holds the call that is to be alone
 	callers callers
+	health  *health
 
 	mu       sync.Mutex
 	idle     time.Duration // unused for so long, the process is stopped; negative means never
-	breaker  breaker
-	current  *run   // nil when a call has to start one
-	starting *start // nil when none is under way
-	pins     int    // sessions that keep the process from being idle
-	restarts int    // starts in the place of a process that had failed
-	failed   bool   // the last process, or the last try to start one
-	over     error  // why an enclosed process, which has run, is not there any more; nil before
+	current  *run          // nil when a call has to start one
+	starting *start        // nil when none is under way
+	pins     int           // sessions that keep the process from being idle
+	over     error         // why an enclosed process, which has run, is not there any more; nil before
 }
 
 // run is a process with the state that the supervisor keeps of it.
@@ -48,10 +46,12 @@ type run struct {
 	*process
 	known     calls.Answers // replies that do not change while it runs
 	since     time.Time
-	users     int // calls that hold it
+	inputs    int64 // the version of what it may have read
+	users     int   // calls that hold it
 	plugin    string
 	during    string      // the last call, and the plugin it was for
 	retired   bool        // takes no new calls and is stopped when the last one is over
+	awaited   []string    // runs that wait for work in a retired process, which is stopped after them
 	noted     bool        // its failure is counted
 	idleTimer clock.Timer // nil when it is in use
 }
@@ -94,10 +94,14 @@ func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	r := s.current
 	s.mu.Unlock()
 	if r != nil {
-		if !r.isGone(s.pool.life) { // this call may block
+		switch {
+		case r.isGone(s.pool.life): // this call may block
+			s.lost(r)
+		case s.outdated(r):
+			s.replace(r)
+		default:
 			return r, nil, nil
 		}
-		s.lost(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +112,7 @@ func (s *Supervisor) currentOrStart() (*run, *start, error) {
 		return nil, nil, s.over
 	}
 	if s.starting == nil {
-		wait, err := s.breaker.next(s.pool.config.Clock.Now(), s.launch.Binary.Path)
+		wait, err := s.health.next(s.pool.config.Clock.Now(), s.launch.Binary.Path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -129,10 +133,7 @@ func (s *Supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	if s.current != r || r.hasExited() {
 		return false
 	}
-	if r.idleTimer != nil {
-		r.idleTimer.Stop()
-		r.idleTimer = nil
-	}
+	r.cancelIdle()
 	r.users++
 	r.plugin, r.during = plugin, c.Name
 	return true
@@ -144,9 +145,9 @@ func (s *Supervisor) release(r *run, worked bool) {
 	defer s.mu.Unlock()
 	r.users--
 	if worked && s.current == r {
-		s.breaker.worked()
+		s.health.worked()
 	}
-	if r.users == 0 && r.retired {
+	if r.users == 0 && r.retired && len(r.awaited) == 0 {
 		go r.stop()
 		return
 	}
@@ -158,10 +159,7 @@ func (s *Supervisor) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = retiredIdle
-	if r := s.current; r != nil && r.idleTimer != nil {
-		r.idleTimer.Stop()
-		r.idleTimer = nil
-	}
+	s.current.cancelIdle()
 	s.rest(s.current)
 }
 
@@ -179,10 +177,7 @@ func (s *Supervisor) Stop() {
 	s.current = nil
 	if r != nil {
 		r.retired = true
-		if r.idleTimer != nil {
-			r.idleTimer.Stop()
-			r.idleTimer = nil
-		}
+		r.cancelIdle()
 	}
 	s.mu.Unlock()
 	if r != nil {
@@ -200,8 +195,19 @@ func (s *Supervisor) Abandon() {
 	s.Retire()
 }
 
+// ownIdle is the idle time of a process that serves one user.
+const ownIdle = time.Second
+
 // retiredIdle is the idle time of a process whose file was replaced.
 const retiredIdle = 100 * time.Millisecond
+
+// cancelIdle stops the idle timer. The caller holds mu of the supervisor.
+func (r *run) cancelIdle() {
+	if r != nil && r.idleTimer != nil {
+		r.idleTimer.Stop()
+		r.idleTimer = nil
+	}
+}
 
 // rest starts the idle timer if nothing uses the process. The caller holds mu.
 func (s *Supervisor) rest(r *run) {
@@ -227,7 +233,7 @@ func (s *Supervisor) stopIdle(r *run) {
 
 // bringUp makes one attempt to start a process, after wait.
 func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Duration) {
-	p, err := s.startAfter(life, wait)
+	p, inputs, err := s.startAfter(life, wait)
 	attempt.cancel(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,12 +253,10 @@ func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 		return
 	}
 	s.log.Debug("plugin process started", "pid", p.child.ID())
-	if s.failed {
-		s.failed = false
-		s.restarts++
+	if s.health.restarted() {
 		s.pool.config.Observer.Metrics.Restarted(s.launch.Binary.Path)
 	}
-	r := &run{process: p, since: s.pool.config.Clock.Now()}
+	r := &run{process: p, since: s.pool.config.Clock.Now(), inputs: inputs}
 	s.current = r
 	if s.launch.Enclosure != nil {
 		s.over = ErrClosed
@@ -261,24 +265,26 @@ func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	s.rest(r)
 }
 
-func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*process, error) {
+// startAfter starts a process after wait. It returns the version of what the process may have read.
+func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (p *process, inputs int64, err error) {
 	if wait > 0 {
 		timer := s.pool.config.Clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
 		case <-life.Done():
-			return nil, context.Cause(life)
+			return nil, 0, context.Cause(life)
 		}
 	}
+	inputs = s.pool.config.Inputs.Version()
 	ctx, cancel := startContext(life, s.pool.config.Calls.Deadlines().Start)
 	defer cancel()
-	p, err := startChecked(ctx, s.launch, &s.pool.config, &output.Output{
+	p, err = startChecked(ctx, s.launch, &s.pool.config, &output.Output{
 		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,
 		Drop: func(reason string) { s.pool.config.Observer.Metrics.Dropped(s.launch.Binary.Path, reason) },
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if s.launch.OnStart != nil {
 		err = s.launch.OnStart(ctx, &startConn{process: p, plugin: s.launch.Plugin, observer: s.pool.config.Observer})
@@ -291,9 +297,9 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	}
 	if err != nil {
 		p.stop()
-		return nil, err
+		return nil, 0, err
 	}
-	return p, nil
+	return p, inputs, nil
 }
 
 // refusedError is an error that a plugin returned in OnStart: the plugin works, but not with the given configuration.
@@ -327,9 +333,7 @@ func (s *Supervisor) noteEnd(r *run) {
 	if s.current == r {
 		s.current = nil
 	}
-	if r.idleTimer != nil {
-		r.idleTimer.Stop()
-	}
+	r.cancelIdle()
 	if r.stopped.Load() || r.noted {
 		return
 	}
@@ -347,11 +351,10 @@ func (s *Supervisor) noteEnd(r *run) {
 	s.log.Error("plugin process died", "error", died)
 }
 
-// fail counts a failure of the binary. The caller holds mu.
+// fail counts a failure of the binary.
 func (s *Supervisor) fail(reason string, uptime time.Duration, err error) {
-	s.failed = true
-	s.breaker.failed(s.pool.config.Clock.Now(), uptime, err)
-	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, s.breaker.open())
+	open := s.health.fail(s.pool.config.Clock.Now(), uptime, err)
+	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, open)
 }
 
 // overdue removes a process that did not reply in time from service. If it is alive, its other calls may go on; new
@@ -410,6 +413,7 @@ func (s *Supervisor) Pin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins++
+	s.current.cancelIdle() // otherwise it could fire meanwhile, and Unpin would not start another one
 }
 
 // Unpin ends Pin.
@@ -420,12 +424,26 @@ func (s *Supervisor) Unpin() {
 	s.rest(s.current)
 }
 
-// Runs reports whether there is a process that can be called.
+// Busy reports whether there is a process, or a start of one.
+func (s *Supervisor) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != nil || s.starting != nil
+}
+
+// Another returns a supervisor of another process of the same binary, whose failures count together with those of s.
+func (s *Supervisor) Another(l *Launch) *Supervisor {
+	other := s.pool.Supervise(l)
+	other.health = s.health
+	return other
+}
+
+// Runs reports whether there is a process that can be called, and that has read nothing which has changed since.
 func (s *Supervisor) Runs() bool {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
-	return r != nil && !r.isGone(s.pool.life)
+	return r != nil && !r.isGone(s.pool.life) && r.inputs == s.pool.config.Inputs.Version()
 }
 
 // Ready starts the process unless it runs.

@@ -134,7 +134,7 @@ func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, erro
 	options.Secret = []byte("mark")
 	options.BackupLocation = &install.BackupLocation{Provider: "mark", Bucket: "mark"}
 	options.SnapshotLocation = &install.SnapshotLocation{Provider: "mark"}
-	options.Namespaces, options.CSISnapshots = []string{other}, true
+	options.Namespaces, options.CSISnapshots, options.AllVolumes = []string{other}, true, true
 	options.Console = &install.Console{}
 	objects, err := install.Objects(&options)
 	if err != nil {
@@ -175,21 +175,36 @@ func clusterScoped(m *marked) {
 	m.value(".Release.Namespace", "metadata", "labels", "cleat.dev/installation")
 }
 
-// clusterRole marks the ClusterRole of the server.
+// ifSnapshots begins a block for CSI snapshots.
+const ifSnapshots = "{{- if has \"EnableCSI\" (splitList \",\" (.Values.configuration.features | default \"\" | " +
+	"toString)) }}\n"
+
+// clusterRole marks the ClusterRole of the server, whose last rules are for CSI snapshots, and the very last one for all
+// restored volumes.
 func clusterRole(m *marked) {
 	clusterScoped(m)
-	someForSnapshots(m)
+	rules, first := rulesForSnapshots(m)
+	last := len(rules) - 1
+	m.set(append(rules[:first:first], m.item("{{- if .Values.rbac.allVolumes }}\n"+ifSnapshots+
+		strings.TrimSpace(yamlOf(rules[first:last]))+"\n{{- end }}\n"+strings.TrimSpace(yamlOf(rules[last:]))+
+		"\n{{- else }}\n"+ifSnapshots+
+		"{{- fail \"configuration.features EnableCSI with rbac.clusterAdministrator false needs "+
+		"rights to create, change and delete the contents of CSI snapshots, and to change persistent volumes, of all "+
+		"namespaces: grant them with rbac.allVolumes, or leave out EnableCSI\" }}\n{{- end }}\n{{- end }}")), "rules")
 }
 
 // someForSnapshots marks the rules of a role whose last rules are for CSI snapshots.
 func someForSnapshots(m *marked) {
-	rules, _, _ := unstructured.NestedSlice(m.object.Object, "rules")
-	first := slices.IndexFunc(rules,
-		func(rule any) bool { return strings.Contains(yamlOf(rule), "snapshot.storage.k8s.io") })
-	m.set(append(rules[:first:first],
-		m.item("{{- if has \"EnableCSI\" (splitList \",\" (.Values.configuration.features | default \"\" | toString)) }}\n"+
-			strings.TrimSpace(yamlOf(rules[first:]))+"\n{{- end }}")),
+	rules, first := rulesForSnapshots(m)
+	m.set(append(rules[:first:first], m.item(ifSnapshots+strings.TrimSpace(yamlOf(rules[first:]))+"\n{{- end }}")),
 		"rules")
+}
+
+// rulesForSnapshots returns the rules of a role, and the position of the first one that is for CSI snapshots.
+func rulesForSnapshots(m *marked) (rules []any, first int) {
+	rules, _, _ = unstructured.NestedSlice(m.object.Object, "rules")
+	return rules, slices.IndexFunc(rules,
+		func(rule any) bool { return strings.Contains(yamlOf(rule), "snapshot.storage.k8s.io") })
 }
 
 // agentScoped is clusterScoped for the objects of the node agents.

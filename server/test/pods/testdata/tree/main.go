@@ -2,6 +2,7 @@
 // the contents:
 //
 //	tree run                  waits until it is ended
+//	tree note FILE NOTE       writes into NOTE whether there is a FILE, "there" or "missing", and waits until it is ended
 //	tree write DIR            writes the files; more than 100 of them
 //	tree change DIR           changes one file, adds one, removes one
 //	tree wait NAME DIR...     waits until there is a file NAME in DIR/.velero of each, as the init container of a restored pod does
@@ -37,9 +38,17 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "run":
-		end := make(chan os.Signal, 1)
-		signal.Notify(end, syscall.SIGTERM)
-		<-end
+		await()
+		return nil
+	case len(args) == 3 && args[0] == "note":
+		found := "there"
+		if _, err := os.Stat(args[1]); err != nil {
+			found = "missing"
+		}
+		if err := os.WriteFile(args[2], []byte(found), 0o644); err != nil {
+			return err
+		}
+		await()
 		return nil
 	case len(args) == 2 && args[0] == "write":
 		return write(args[1])
@@ -66,6 +75,13 @@ func run(args []string) error {
 		return list(args[1])
 	}
 	return fmt.Errorf("unknown arguments %q", args)
+}
+
+// await waits until the program is ended.
+func await() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	<-end
 }
 
 // past is a time that no file gets by chance.
