@@ -17,7 +17,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/hostapi"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
@@ -25,6 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 	"github.com/cleat-dev/cleat/server/internal/kube/tracing"
 	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/backupqueue"
 	"github.com/cleat-dev/cleat/server/internal/control/requests"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/report/operationreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // downloadRequests returns the controller that answers DownloadRequests.

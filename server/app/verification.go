@@ -6,9 +6,9 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
 	"github.com/cleat-dev/cleat/server/internal/control/verification"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // newTrust returns the keys of backups that the configuration names.

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 func newVersionCommand(a *command.App) *cobra.Command {

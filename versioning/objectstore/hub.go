@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
 // Store is the hub of the kind ObjectStore: one bucket-like service, initialized once per process with
@@ -48,3 +49,13 @@ type Locks = hostapi.Locks
 
 // Retention is until when an object is kept.
 type Retention = hostapi.Retention
+
+// Answer is whether a bucket has an ability: Yes or No. The zero value stands for unknown.
+type Answer = objectstorev1.Answer
+
+const (
+	// Yes says that a bucket has an ability.
+	Yes = objectstorev1.Yes
+	// No says that a bucket does not have an ability.
+	No = objectstorev1.No
+)

@@ -15,10 +15,10 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/key"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/rehearsal"
 	"github.com/cleat-dev/cleat/server/internal/bucket/trust"
 	"github.com/cleat-dev/cleat/server/internal/control/rehearsals"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // rehearse is the command "backup rehearse".

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // patience is how long to wait for the server and for the cluster, which may be what does not work.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // Operations asks the server for the operations that it follows, of the owners with the given keys (see

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // Restoring asks the server about a restore that is at work. It returns nil if the restore is not, or the server is of

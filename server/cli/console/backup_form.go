@@ -13,10 +13,10 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/console"
 	"github.com/cleat-dev/cleat/server/internal/control/backups"
 	checks "github.com/cleat-dev/cleat/server/internal/control/validation"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // backupForm backs up.

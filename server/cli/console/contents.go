@@ -7,8 +7,8 @@ import (
 
 	frameworkmanifest "github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/console"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // contentsDocument is a branch of what is in a backup: the namespaces, the resources of one, or items.

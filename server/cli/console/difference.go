@@ -9,8 +9,8 @@ import (
 	frameworkmanifest "github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/console"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // differenceDocument is in which items a backup differs from another one.

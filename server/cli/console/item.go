@@ -11,10 +11,10 @@ import (
 
 	frameworkmanifest "github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/console"
 	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // longestValue is the number of bytes that are shown of a label or annotation.

@@ -15,9 +15,9 @@ import (
 	frameworkmanifest "github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/console"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // mostContent is the size up to which the content of an item is shown, in bytes.

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/console"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // pacesOf returns how far loads and runs were at the last looks of the viewer.

@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/cleat-dev/cleat/server/cli/redact"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/wholefile"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // bundle is an archive that is being written.

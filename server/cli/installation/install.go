@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 	"github.com/cleat-dev/cleat/server/internal/setup/install"
 	"github.com/cleat-dev/cleat/server/internal/setup/install/chart"
 )

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // rowsAtOnce is how many rows of a table are aligned with each other. A manifest may have more than fit into memory.

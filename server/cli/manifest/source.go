@@ -19,9 +19,9 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	servermanifest "github.com/cleat-dev/cleat/server/internal/bucket/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 const (

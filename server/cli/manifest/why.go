@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 func newWhyCommand(a *command.App) *cobra.Command {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/internal/host/confine"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginimage"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 const (

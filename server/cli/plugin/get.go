@@ -8,8 +8,8 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 func newGetCommand(a *command.App) *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // pluginTest holds the flags of "plugin test".

@@ -21,7 +21,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 	"github.com/cleat-dev/cleat/server/internal/spec/config"
 	"github.com/cleat-dev/cleat/server/internal/spec/filter"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"

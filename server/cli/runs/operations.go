@@ -10,9 +10,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
 	"github.com/cleat-dev/cleat/server/internal/report/operationreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // StoredOperations returns the operations of a run as the server has stored them last. During the run, only their

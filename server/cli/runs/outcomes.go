@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Outcomes counts the items of a dry run of a restore by resource and verdict.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Cause is a group of errors or warnings with the same end, which is what has caused them.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 

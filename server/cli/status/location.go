@@ -8,9 +8,9 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/locks"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 // LocationTable returns the table of "backup-location get".
@@ -75,7 +75,7 @@ func printLocks(d *layout.Description, l *velerov1.BackupStorageLocation) {
 	if found != nil {
 		for _, ability := range []struct {
 			name   string
-			answer objectstorev1.Answer
+			answer objectstore.Answer
 		}{
 			{"Object Lock", found.Lock}, {"Versions", found.Versions}, {"Conditional writes", found.ConditionalWrites},
 		} {

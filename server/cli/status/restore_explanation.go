@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // RestoreExplanation says why an item was skipped, waits or failed. It is the output of "restore explain", also as

@@ -4,9 +4,9 @@ import (
 	"io"
 	"testing"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/cli/status/statustest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 func TestExplainRestore(t *testing.T) {

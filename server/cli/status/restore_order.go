@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // maxWavesShown is the number of waves that are shown while a restore is at work, from the first that has not ended.

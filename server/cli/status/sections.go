@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // maxAnnotation is how many bytes of an annotation are shown, as in "kubectl describe". "get -o yaml" shows all.

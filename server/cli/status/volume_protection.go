@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 	"github.com/cleat-dev/cleat/server/internal/spec/queue"
 )
 

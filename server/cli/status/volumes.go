@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/engine/volumes"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // printVolumes writes how the data of volumes was backed up, as Velero does: the numbers, or each volume if they are

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/restorewait"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // linked is the version of a release, set by the linker.

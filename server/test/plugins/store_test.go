@@ -15,7 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/status/pluginstatus"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 	"github.com/cleat-dev/cleat/server/test/site"
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )

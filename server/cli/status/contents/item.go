@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Item is one item of a backup. Its edges are what it depends on.

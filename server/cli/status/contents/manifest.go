@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Source is the file of a manifest, on this machine or elsewhere. It can be used concurrently.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // NameOf returns the name of an item for people and for the commands: "deployments.apps/shop/web". Of the target of a

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Explanation is how an item came into a backup, and what depends on it.

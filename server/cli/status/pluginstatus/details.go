@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // PrintDetails writes everything about the plugins of a report, grouped by their files.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/cli/status"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 

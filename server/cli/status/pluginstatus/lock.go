@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginlock"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // LockChanges is the document of "plugin lock".

@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Verification is the document of "plugin verify".

@@ -1,7 +1,6 @@
 package location
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,8 +8,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/framework/hostapi"
-	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -32,7 +29,7 @@ type behinds struct {
 type behind struct {
 	of      front
 	current *currentStore
-	server  *objectstorev1.BehindServer
+	server  *objectstore.BehindServer
 }
 
 // serve returns the address of a store behind that of a location. Those of former configurations are served until stop,
@@ -55,7 +52,7 @@ func (b *behinds) serve(location string, of front, store objectstore.Store) (add
 		return "", fmt.Errorf("the path %s is too long for a socket; give the server a shorter --scratch-dir", socket)
 	}
 	made := &behind{of: of, current: &currentStore{store: store}}
-	made.server, err = objectstorev1.ServeBehind(socket, adapter{made.current}, b.log)
+	made.server, err = objectstore.ServeBehind(socket, made.current.get, pluginhost.ForRun, b.log)
 	if err != nil {
 		return "", err
 	}
@@ -105,98 +102,4 @@ func (c *currentStore) get() objectstore.Store {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.store
-}
-
-// adapter offers the hub of a store as authors implement one.
-type adapter struct{ *currentStore }
-
-var _ objectstorev1.Locker = adapter{}
-
-// of returns the context of a call for the run that has called the store in front.
-func (adapter) of(ctx context.Context) context.Context {
-	if run := hostapi.RunOf(ctx); run != "" {
-		return pluginhost.ForRun(ctx, run)
-	}
-	return ctx
-}
-
-// PutObject implements objectstorev1.ObjectStore.
-func (a adapter) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
-	ctx = a.of(ctx)
-	if input.IfAbsent {
-		ctx = hostapi.IfAbsent(ctx)
-	}
-	if !input.RetainUntil.IsZero() {
-		ctx = hostapi.RetainUntil(ctx, input.RetainUntil)
-	}
-	return a.get().PutObject(ctx, input.Bucket, input.Key, input.Body)
-}
-
-// ObjectExists implements objectstorev1.ObjectStore.
-func (a adapter) ObjectExists(
-	ctx context.Context, input *objectstorev1.ObjectExistsInput,
-) (*objectstorev1.ObjectExistsOutput, error) {
-	exists, err := a.get().ObjectExists(a.of(ctx), input.Bucket, input.Key)
-	return &objectstorev1.ObjectExistsOutput{Exists: exists}, err
-}
-
-// GetObject implements objectstorev1.ObjectStore.
-func (a adapter) GetObject(
-	ctx context.Context, input *objectstorev1.GetObjectInput,
-) (*objectstorev1.GetObjectOutput, error) {
-	ctx = a.of(ctx)
-	if input.Range != nil {
-		ctx = hostapi.WithRange(ctx, *input.Range)
-	}
-	body, err := a.get().GetObject(ctx, input.Bucket, input.Key)
-	if err != nil {
-		return nil, err
-	}
-	return &objectstorev1.GetObjectOutput{Body: body, Part: objectstore.PartOf(body)}, nil
-}
-
-// ListCommonPrefixes implements objectstorev1.ObjectStore.
-func (a adapter) ListCommonPrefixes(
-	ctx context.Context, input *objectstorev1.ListCommonPrefixesInput,
-) (*objectstorev1.ListCommonPrefixesOutput, error) {
-	prefixes, err := a.get().ListCommonPrefixes(a.of(ctx), input.Bucket, input.Prefix, input.Delimiter)
-	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, err
-}
-
-// ListObjects implements objectstorev1.ObjectStore.
-func (a adapter) ListObjects(
-	ctx context.Context, input *objectstorev1.ListObjectsInput,
-) (*objectstorev1.ListObjectsOutput, error) {
-	keys, err := a.get().ListObjects(a.of(ctx), input.Bucket, input.Prefix)
-	return &objectstorev1.ListObjectsOutput{Keys: keys}, err
-}
-
-// DeleteObject implements objectstorev1.ObjectStore.
-func (a adapter) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
-	return a.get().DeleteObject(a.of(ctx), input.Bucket, input.Key)
-}
-
-// CreateSignedURL implements objectstorev1.ObjectStore.
-func (a adapter) CreateSignedURL(
-	ctx context.Context, input *objectstorev1.CreateSignedURLInput,
-) (*objectstorev1.CreateSignedURLOutput, error) {
-	url, err := a.get().CreateSignedURL(a.of(ctx), input.Bucket, input.Key, input.TTL)
-	return &objectstorev1.CreateSignedURLOutput{URL: url}, err
-}
-
-// Locks implements objectstorev1.Locker.
-func (a adapter) Locks(ctx context.Context, input *objectstorev1.LocksInput) (*objectstorev1.Locks, error) {
-	return a.get().Locks(a.of(ctx), input.Bucket)
-}
-
-// SetHold implements objectstorev1.Locker.
-func (a adapter) SetHold(ctx context.Context, input *objectstorev1.SetHoldInput) error {
-	return a.get().SetHold(a.of(ctx), input.Bucket, input.Key, input.On)
-}
-
-// Retention implements objectstorev1.Locker.
-func (a adapter) Retention(
-	ctx context.Context, input *objectstorev1.RetentionInput,
-) (*objectstorev1.Retention, error) {
-	return a.get().Retention(a.of(ctx), input.Bucket, input.Key)
 }

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
@@ -52,7 +51,7 @@ func Describe(found *objectstore.Locks) string {
 		return fmt.Sprintf("%s, until a backup expires", found.Mode) + others(found)
 	case found.DefaultMode != "":
 		return fmt.Sprintf("%s, for %s from each write, by the bucket", found.DefaultMode, found.DefaultFor) + longer
-	case found.Lock == objectstorev1.Yes:
+	case found.Lock == objectstore.Yes:
 		return "nothing but what is held; config.objectLockMode locks files until backups expire"
 	default:
 		return "nothing"

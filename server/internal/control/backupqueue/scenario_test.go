@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // TestAcceptQueue_Scenario follows five backups with limit 2, step by step.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/layout"
 	"github.com/cleat-dev/cleat/server/internal/kube/shorten"
+	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
 // Outcomes of a request in the audit.

@@ -18,10 +18,10 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/server/internal/bucket/locks"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
 	"github.com/cleat-dev/cleat/server/internal/control/run"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 const (
@@ -88,7 +88,7 @@ func (r *Controller) mustNotBeKept(
 // mayKeep reports whether the bucket of a location may keep files, which its last validation has found.
 func mayKeep(location *velerov1.BackupStorageLocation) bool {
 	found := locks.Of(location)
-	return found == nil || found.Lock != objectstorev1.No
+	return found == nil || found.Lock != objectstore.No
 }
 
 // checkKept returns a keptError if the bucket keeps a file of the backup, whose files they are.

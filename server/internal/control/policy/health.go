@@ -7,8 +7,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 	"github.com/cleat-dev/cleat/versioning"
 )
 

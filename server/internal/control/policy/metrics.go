@@ -3,7 +3,7 @@ package policy
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // metrics count the failures of policies, and report the policies that fail now.

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/control/controllertest"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {

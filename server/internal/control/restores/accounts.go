@@ -3,10 +3,10 @@ package restores
 import (
 	"sync"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/engine/restore"
 	"github.com/cleat-dev/cleat/server/internal/kube/itemname"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // Accounts holds the accounts of the restores, dry runs included, that are at work in this process. The zero value is

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/engine/operation"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // OfMonitor returns the report on the operations that a monitor follows, of the owners with the given keys or, without

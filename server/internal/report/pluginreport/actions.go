@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 

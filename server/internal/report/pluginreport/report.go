@@ -2,9 +2,9 @@ package pluginreport
 
 import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // Plugins returns the report of each entry of a host, in their order. policies are the names of the plugins that

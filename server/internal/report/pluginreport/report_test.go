@@ -5,10 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost"
 	"github.com/cleat-dev/cleat/server/internal/host/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/internal/report/pluginreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 func TestPluginsHaveStatusAndReason(t *testing.T) {

@@ -3,7 +3,7 @@ package serverreport_test
 import (
 	"testing"
 
-	"github.com/cleat-dev/cleat/server/cli/status/serverreport"
+	"github.com/cleat-dev/cleat/server/internal/report/serverreport"
 )
 
 // FuzzReports decodes any report of a server.
