@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 func newUnsealCommand(a *command.App) *cobra.Command {
@@ -131,7 +132,7 @@ func (u *unsealing) copy(ctx context.Context, b *velerov1.Backup) (size int64, e
 		Kind: velerov1.DownloadTargetKindBackupResourceList, Name: b.Name, Location: b.Spec.StorageLocation,
 		Annotations: map[string]string{velerov1.FileAnnotation: store.AllFiles},
 	})
-	var archive *os.File
+	var archive *spool.File
 	if err == nil {
 		defer func() { err = errors.Join(err, file.Close()) }()
 		archive, err = fetchArchive(ctx, u.App, file, b.Name)
@@ -151,7 +152,7 @@ func (u *unsealing) copy(ctx context.Context, b *velerov1.Backup) (size int64, e
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(partial)) }()
-	if size, err = unpack(archive, b.Name, partial); err != nil {
+	if size, err = unpack(archive, archive.Size(), b.Name, partial); err != nil {
 		return 0, fmt.Errorf("unseal backup %s: %w", b.Name, err)
 	}
 	if err := os.MkdirAll(filepath.Join(u.dir, "backups"), 0o700); err != nil {
@@ -161,13 +162,13 @@ func (u *unsealing) copy(ctx context.Context, b *velerov1.Backup) (size int64, e
 }
 
 // fetchArchive downloads the files of a backup to a temporary file.
-func fetchArchive(ctx context.Context, a *command.App, file *runs.File, name string) (*os.File, error) {
+func fetchArchive(ctx context.Context, a *command.App, file *runs.File, name string) (*spool.File, error) {
 	content, err := file.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = content.Close() }() // only read from
-	archive, err := runs.TemporaryFile()
+	archive, err := spool.New("", "the files of backup "+name)
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +179,9 @@ func fetchArchive(ctx context.Context, a *command.App, file *runs.File, name str
 	return archive, nil
 }
 
-// unpack writes the files in an archive of a server to a directory.
-func unpack(archive *os.File, backup, dir string) (size int64, err error) {
-	info, err := archive.Stat()
-	if err != nil {
-		return 0, err
-	}
-	entries, err := zip.NewReader(archive, info.Size())
+// unpack writes the files in an archive of a server, which has a length in bytes, to a directory.
+func unpack(archive io.ReaderAt, length int64, backup, dir string) (size int64, err error) {
+	entries, err := zip.NewReader(archive, length)
 	if err != nil {
 		return 0, fmt.Errorf("the server sent no archive of its files: %w; is it older than this program?", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/internal/bucket/outcome"
 	"github.com/cleat-dev/cleat/server/internal/kube/results"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
@@ -35,7 +35,7 @@ type outcomes struct {
 
 // outcomeList has the items of a verdict, one on a line.
 type outcomeList struct {
-	file    *os.File
+	file    *spool.File
 	items   int
 	begins  []int64 // where each page begins
 	size    int64   // of the file, with what is pending
@@ -73,7 +73,7 @@ func (o *outcomes) add(item outcome.Item) error {
 	}
 	list := o.lists[item.Outcome]
 	if list == nil {
-		file, err := runs.TemporaryFile()
+		file, err := spool.New("", "the result of a dry run")
 		if err != nil {
 			return err
 		}

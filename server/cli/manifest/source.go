@@ -21,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/status/contents"
 	servermanifest "github.com/cleat-dev/cleat/server/internal/bucket/manifest"
 	"github.com/cleat-dev/cleat/server/internal/bucket/reference"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
@@ -136,18 +137,11 @@ func (o *opener) localFile(ctx context.Context, name string) (*runs.File, error)
 	return file, nil // who reads it says what is wrong with the content if err is not nil
 }
 
-func (o *opener) openPath(name string) (*os.File, error) {
-	if name != stdinName {
-		return os.Open(name)
+func (o *opener) openPath(name string) (runs.Content, error) {
+	if name == stdinName {
+		return spool.Copy("", "what comes from stdin", o.stdin)
 	}
-	file, err := runs.TemporaryFile()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.Copy(file, o.stdin); err != nil {
-		return nil, errors.Join(fmt.Errorf("read stdin: %w", err), file.Close())
-	}
-	return file, nil
+	return os.Open(name)
 }
 
 // backup returns a backup in the cluster.
@@ -221,7 +215,7 @@ func (o *opener) fromArchive(ctx context.Context, name string, archive *runs.Fil
 	if err != nil {
 		return nil, err
 	}
-	file, err := runs.TemporaryFile()
+	file, err := spool.New("", "a manifest")
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/internal/bucket/download"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // ErrNoFile reports that the bucket does not hold a file.
@@ -49,9 +50,16 @@ type File struct {
 	target  Target
 	address *url.URL
 	client  *http.Client
-	size    int64    // of what Open has opened; -1 if it is not known
-	tag     string   // of the content of which a range was read
-	whole   *os.File // the file itself; nil if it is elsewhere and has not been copied
+	size    int64   // of what Open has opened; -1 if it is not known
+	tag     string  // of the content of which a range was read
+	whole   Content // the file itself; nil if it is elsewhere and has not been copied
+}
+
+// Content is a file of this machine.
+type Content interface {
+	io.ReaderAt
+	io.Closer
+	Stat() (fs.FileInfo, error)
 }
 
 // File asks the server for the URL of a file. It trusts the CA of the location as well.
@@ -62,13 +70,17 @@ func (d *Downloads) File(ctx context.Context, cluster *command.Cluster, target T
 	}
 	f := &File{target: target, address: address}
 	if address.Scheme == "file" {
-		f.whole, err = os.Open(address.Path)
+		local, err := os.Open(address.Path)
 		if errors.Is(err, fs.ErrNotExist) { // the server has looked
 			return nil, fmt.Errorf("download %s: %s is a file on the machine of the server; give the server an address for "+
 				"downloads with --download-url",
 				target, address.Path)
 		}
-		return f, err
+		if err != nil {
+			return nil, err
+		}
+		f.whole = local
+		return f, nil
 	}
 	transport, err := d.transport(ctx, cluster, target.Location)
 	if err != nil {
@@ -240,7 +252,7 @@ func (f *File) ReadRange(ctx context.Context, offset, length int64) (io.ReadClos
 // copy keeps the whole content, because the object storage does not send ranges.
 func (f *File) copy(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }() // only read from
-	whole, err := TemporaryFile()
+	whole, err := spool.New("", f.target.String())
 	if err != nil {
 		return err
 	}
@@ -261,19 +273,8 @@ func contentRange(response *http.Response) (first, last, size int64, err error) 
 	return first, last, size, err
 }
 
-// TemporaryFile returns a file without a name, where the system allows it: the file disappears however the process
-// ends.
-func TemporaryFile() (*os.File, error) {
-	file, err := os.CreateTemp("", "cleat-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a temporary file: %w", err)
-	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files
-	return file, nil
-}
-
 // Local returns the file on this machine, and its size; nil if it is elsewhere.
-func (f *File) Local() (file *os.File, size int64) {
+func (f *File) Local() (file Content, size int64) {
 	if f.whole == nil {
 		return nil, 0
 	}
@@ -285,6 +286,6 @@ func (f *File) Local() (file *os.File, size int64) {
 }
 
 // LocalFile returns a file of this machine as a File, which closes it.
-func LocalFile(file *os.File) *File { return &File{whole: file} }
+func LocalFile(file Content) *File { return &File{whole: file} }
 
 var _ manifest.Ranger = (*File)(nil)

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/cleat-dev/cleat/framework/manifest"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 	"github.com/cleat-dev/cleat/server/internal/report/layout"
 )
 
@@ -267,22 +267,21 @@ func (m *Manifest) failed(err error) error {
 type scratch struct {
 	dir   string
 	left  int64 // bytes
-	files []*os.File
+	files []*spool.File
 }
 
 // scratchFile is a temporary file that is written from its beginning.
 type scratchFile struct {
 	of   *scratch
-	file *os.File
+	file *spool.File
 	size int64
 }
 
 func (s *scratch) file() (*scratchFile, error) {
-	file, err := os.CreateTemp(s.dir, "cleat-*")
+	file, err := spool.New(s.dir, "a manifest")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files
 	s.files = append(s.files, file)
 	return &scratchFile{of: s, file: file}, nil
 }
@@ -301,22 +300,16 @@ func (f *scratchFile) Write(content []byte) (int, error) {
 // discard removes the file, so that others can have its space.
 func (f *scratchFile) discard() error {
 	f.of.left += f.size
-	f.of.files = slices.DeleteFunc(f.of.files, func(file *os.File) bool { return file == f.file })
-	return remove(f.file)
+	f.of.files = slices.DeleteFunc(f.of.files, func(file *spool.File) bool { return file == f.file })
+	return f.file.Close()
 }
 
 func (f *scratchFile) source() Source { return AtHand(f.file, f.size) }
 
 func (s *scratch) close() (failed error) {
 	for _, file := range s.files {
-		failed = errors.Join(failed, remove(file))
+		failed = errors.Join(failed, file.Close())
 	}
 	s.files = nil
 	return failed
-}
-
-func remove(file *os.File) error {
-	err := file.Close()
-	_ = os.Remove(file.Name()) // gone already where that was possible
-	return err
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // Errors of an archive. An error of Open wraps one of these, or an error of the source or the disk.
@@ -61,7 +61,7 @@ func (e Entry) Path() string { return ItemPath(e.GroupResource, "", e.Namespace,
 
 // Archive is an archive unpacked into one spool file, with an index in memory. It is safe for concurrent use.
 type Archive struct {
-	spool         *os.File
+	spool         *spool.File
 	formatVersion string
 	hasResources  bool
 	length        int
@@ -94,7 +94,7 @@ func (a *Archive) compareTo(r record, namespace, name string) int {
 }
 
 // Open unpacks the tar.gz that r streams. It concatenates the objects in one file in dir and keeps only an index in
-// memory. The file is unlinked at once where the system allows it, so that it is removed however the process ends.
+// memory.
 // Open reads each object from its path without a version; it skips the copies below versions, unless they are wanted,
 // and all other entries.
 //
@@ -102,12 +102,11 @@ func (a *Archive) compareTo(r record, namespace, name string) int {
 // half a restore. An error names the entry and its offset in the tar, and wraps one of the errors above. Open does not
 // validate the content of objects.
 func Open(ctx context.Context, r io.Reader, dir string, options Options) (*Archive, error) {
-	spool, err := os.CreateTemp(dir, "cleat-archive-*")
+	file, err := spool.New(dir, "the objects of an archive")
 	if err != nil {
-		return nil, fmt.Errorf("make a spool file for the archive: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(spool.Name()) // fails on systems that keep open files; Close removes it there
-	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}}
+	a := &Archive{spool: file, index: map[schema.GroupResource][]record{}}
 	if options.AllVersions {
 		a.versions = map[schema.GroupResource]*versions{}
 	}
@@ -231,19 +230,10 @@ func (a *Archive) Read(e Entry) ([]byte, error) {
 	}
 	data := make([]byte, r.size)
 	if _, err := a.spool.ReadAt(data, r.offset); err != nil {
-		return nil, fmt.Errorf("read %s from the spool file: %w", e.Path(), err)
+		return nil, fmt.Errorf("read %s: %w", e.Path(), err)
 	}
 	return data, nil
 }
 
 // Close removes the spool file. The archive cannot be used afterwards.
-func (a *Archive) Close() error {
-	err := a.spool.Close()
-	if removed := os.Remove(a.spool.Name()); removed != nil && !errors.Is(removed, os.ErrNotExist) {
-		err = errors.Join(err, removed)
-	}
-	if err != nil {
-		return fmt.Errorf("close the spool file of the archive: %w", err)
-	}
-	return nil
-}
+func (a *Archive) Close() error { return a.spool.Close() }

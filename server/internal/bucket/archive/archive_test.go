@@ -258,7 +258,7 @@ func TestOpenReportsAMissingSpoolDirectory(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), bytes.NewReader(packFiles(t)), t.TempDir()+"/missing", Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "spool file")
+	require.ErrorContains(t, err, "make a temporary file for the objects of an archive, see --scratch-dir")
 }
 
 func TestAcceptRestore_BadArchives(t *testing.T) {

@@ -1,21 +1,19 @@
 package archive
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // Changes are objects that replace objects of an archive, or are added to it. Their content is in a temporary file,
 // with an index in memory. The methods are safe for concurrent use, except with Close.
 type Changes struct {
 	mu      sync.Mutex
-	spool   *os.File
-	size    int64
+	spool   *spool.File
 	objects map[object]*change
 	order   []*change
 }
@@ -41,11 +39,10 @@ type changedVersion struct {
 
 // NewChanges returns changes that are kept in a file in dir; "" is the system's directory of temporary files.
 func NewChanges(dir string) (*Changes, error) {
-	file, err := os.CreateTemp(dir, "cleat-changes-*")
+	file, err := spool.New(dir, "changes of an archive")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for changes of an archive, see --scratch-dir: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files; Close removes it there
 	return &Changes{spool: file, objects: map[object]*change{}}, nil
 }
 
@@ -58,11 +55,10 @@ func (c *Changes) Item(
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := c.spool.WriteAt(raw, c.size); err != nil {
-		return fmt.Errorf("write a change of an archive to a temporary file, see --scratch-dir: %w", err)
+	added := changedVersion{version: version, preferred: preferred, offset: c.spool.Size(), size: int64(len(raw))}
+	if _, err := c.spool.Write(raw); err != nil {
+		return err
 	}
-	added := changedVersion{version: version, preferred: preferred, offset: c.size, size: int64(len(raw))}
-	c.size += added.size
 	id := object{gr, namespace, name}
 	changed := c.objects[id]
 	if changed == nil {
@@ -88,22 +84,13 @@ func (c *Changes) Len() int {
 }
 
 // Close removes the temporary file.
-func (c *Changes) Close() error {
-	err := c.spool.Close()
-	if removed := os.Remove(c.spool.Name()); removed != nil && !errors.Is(removed, os.ErrNotExist) {
-		err = errors.Join(err, removed)
-	}
-	if err != nil {
-		return fmt.Errorf("close the temporary file with changes of an archive: %w", err)
-	}
-	return nil
-}
+func (c *Changes) Close() error { return c.spool.Close() }
 
 // read returns the content of an object.
 func (c *Changes) read(v changedVersion) ([]byte, error) {
 	raw := make([]byte, v.size)
 	if _, err := c.spool.ReadAt(raw, v.offset); err != nil {
-		return nil, fmt.Errorf("read a change of an archive: %w", err)
+		return nil, err
 	}
 	return raw, nil
 }

@@ -13,9 +13,6 @@ type Limits struct {
 	Items int
 	// PathBytes is the length of one entry's path.
 	PathBytes int
-	// FreeBytes stay free on the disk of the spool file. They are the limit for decompression bombs, and not the
-	// compression ratio: similar objects of a real backup compress to a thousandth.
-	FreeBytes int64
 }
 
 // DefaultLimits returns limits far above what a cluster can hold, so that no archive of a Writer exceeds them: an API
@@ -26,7 +23,6 @@ func DefaultLimits() Limits {
 		ItemBytes:  32 << 20,
 		Items:      10_000_000,
 		PathBytes:  1024,
-		FreeBytes:  256 << 20,
 	}
 }
 
@@ -37,6 +33,5 @@ func (l Limits) orDefaults() Limits {
 		ItemBytes:  cmp.Or(l.ItemBytes, d.ItemBytes),
 		Items:      cmp.Or(l.Items, d.Items),
 		PathBytes:  cmp.Or(l.PathBytes, d.PathBytes),
-		FreeBytes:  cmp.Or(l.FreeBytes, d.FreeBytes),
 	}
 }

@@ -52,7 +52,7 @@ func (s *source) explain(err error, where string) error {
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong), errors.Is(err, tar.ErrInsecurePath):
 		return fmt.Errorf("%w %s: the header of the next tar entry is invalid", ErrCorrupt, where)
 	default:
-		// An error of the spool file, e.g. a full disk.
+		// An error of the spool file.
 		return fmt.Errorf("unpack the archive, %s: %w", where, err)
 	}
 }

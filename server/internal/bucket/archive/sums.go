@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // sumPrefix is the length of a sum in hexadecimal digits and of the two spaces that follow.
@@ -21,17 +22,16 @@ const sumPrefix = 2*sha256.Size + 2
 // Sums are the SHA-256 sums of the objects of an archive, a line for each path: what "sha256sum" prints where the
 // archive is unpacked. They are compressed in a temporary file. A Writer sums its objects, and Sum those of an archive.
 type Sums struct {
-	file *os.File
+	file *spool.File
 	zip  *gzip.Writer
 }
 
 // NewSums returns empty sums, which are kept in a file in dir; "" is the system's directory of temporary files.
 func NewSums(dir string) (*Sums, error) {
-	file, err := os.CreateTemp(dir, "cleat-sums-*")
+	file, err := spool.New(dir, "the sums of an archive")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for the sums of an archive, see --scratch-dir: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files; Close removes it there
 	zip, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -48,7 +48,7 @@ func (s *Sums) add(path string, sum []byte) error {
 	}
 	line = append(append(hex.AppendEncode(line, sum), "  "...), escaped...)
 	if _, err := s.zip.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write the sums of an archive to a temporary file, see --scratch-dir: %w", err)
+		return err
 	}
 	return nil
 }
@@ -74,7 +74,6 @@ func (s *Sums) Content() (io.ReadSeeker, error) {
 // Close removes the temporary file.
 func (s *Sums) Close() {
 	_ = s.file.Close() // what was written has been read, or is of no use
-	_ = os.Remove(s.file.Name())
 }
 
 // Sum adds the sums of the objects of the archive that r streams. Its errors are those of Open.

@@ -3,16 +3,17 @@ package archive
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/nametable"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // unpack fills the spool file and the index from the tar.gz in r.
@@ -20,8 +21,7 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 	limits := options.Limits.orDefaults()
 	u := &unpacker{
 		archive: a, limits: limits, unpacks: options.Unpacks,
-		space: space{most: limits.FreeBytes, ask: func() (int64, bool) { return FreeSpace(a.spool) }},
-		out:   bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
+		out: bufio.NewWriterSize(a.spool, 256<<10), buffer: make([]byte, 32<<10),
 		namespaces: map[string]nametable.Name{}, groups: map[string]schema.GroupResource{},
 	}
 	found, err := scan(ctx, r, limits, u.entry)
@@ -30,7 +30,7 @@ func (a *Archive) unpack(ctx context.Context, r io.Reader, options Options) erro
 	}
 	a.formatVersion, a.hasResources = found.formatVersion, found.hasResources
 	if err := u.out.Flush(); err != nil {
-		return fmt.Errorf("write the spool file of the archive: %w", err)
+		return spoolError("its end", err)
 	}
 	return u.finish()
 }
@@ -43,7 +43,6 @@ type unpacker struct {
 	out        *bufio.Writer
 	buffer     []byte
 	written    int64
-	space      space
 	namespaces map[string]nametable.Name
 	groups     map[string]schema.GroupResource
 }
@@ -82,9 +81,6 @@ func (u *unpacker) entry(e scanned) error {
 
 // unpack appends an object to the spool file.
 func (u *unpacker) unpack(to *record, e scanned) error {
-	if err := u.checkSpace(e.where); err != nil {
-		return err
-	}
 	to.offset = u.written
 	// Without the struct, out would let the file read the body, which makes a buffer and a write for each object.
 	size, err := io.CopyBuffer(struct{ io.Writer }{u.out}, e.body, u.buffer)
@@ -93,21 +89,18 @@ func (u *unpacker) unpack(to *record, e scanned) error {
 		err = fmt.Errorf("%w: %d bytes", ErrLimit, size)
 	}
 	if err != nil {
-		return e.explain(err)
+		return e.explain(spoolError(e.where.String(), err))
 	}
 	to.size = uint32(size) //nolint:gosec // checked above
 	return nil
 }
 
-// checkSpace returns an error if the disk of the spool file is nearly full.
-func (u *unpacker) checkSpace(where location) error {
-	free, enough := u.space.enough(u.written)
-	if enough {
-		return nil
+// spoolError wraps ErrLimit if the disk of the spool file is nearly full.
+func spoolError(where string, err error) error {
+	if errors.Is(err, spool.ErrFull) {
+		return fmt.Errorf("%w: %s: %w", ErrLimit, where, err)
 	}
-	return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a "+
-		"larger --scratch-dir",
-		ErrLimit, where, free, filepath.Dir(u.archive.spool.Name()), u.written, u.space.reserve)
+	return err
 }
 
 // versionsOf returns the versions of the objects of a type.

@@ -5,20 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // Spool is the file of a restore that is at work, on the disk of the server.
 type Spool struct {
 	*Writer
-	file *os.File
+	file *spool.File
 }
 
 // NewSpool makes a file in a directory; the system's directory of temporary files if that is empty.
 func NewSpool(dir string) (*Spool, error) {
-	file, err := os.CreateTemp(dir, "cleat-items-*")
+	file, err := spool.New(dir, "what became of the items")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file, see --scratch-dir: %w", err)
+		return nil, err
 	}
 	return &Spool{Writer: NewWriter(file), file: file}, nil
 }
@@ -28,11 +29,7 @@ func (s *Spool) Items(use func(Item) error) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	info, err := s.file.Stat()
-	if err != nil {
-		return err
-	}
-	plain, err := gzip.NewReader(io.NewSectionReader(s.file, 0, info.Size()))
+	plain, err := gzip.NewReader(io.NewSectionReader(s.file, 0, s.file.Size()))
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -60,5 +57,4 @@ func (s *Spool) Finish(notCalled map[string]int) (io.ReadSeeker, Summary, error)
 // Remove removes the file.
 func (s *Spool) Remove() {
 	_ = s.file.Close() // what was written has been read, or is of no use
-	_ = os.Remove(s.file.Name())
 }

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // AppendBackupLog adds more, which is compressed with gzip, to the log of a backup, unless the log ends with it. The
@@ -26,11 +27,11 @@ func (s *Store) appendTo(
 	if err := checkName(name); err != nil {
 		return err
 	}
-	joined, err := os.CreateTemp(dir, "joinedlog-*.gz")
+	joined, err := spool.New(dir, "a log")
 	if err != nil {
-		return fmt.Errorf("create a temporary file for the log: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, joined.Close(), os.Remove(joined.Name())) }()
+	defer func() { err = errors.Join(err, joined.Close()) }()
 	key := keyOf(name)
 	stored, err := s.open(ctx, key)
 	switch {
@@ -59,7 +60,7 @@ func (s *Store) appendTo(
 
 // endsWith reports whether a file ends with the content of tail. Afterwards, the file is at its end and tail at its
 // start.
-func endsWith(file *os.File, tail io.ReadSeeker) (bool, error) {
+func endsWith(file *spool.File, tail io.ReadSeeker) (bool, error) {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return false, err

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
@@ -235,26 +235,9 @@ func (b *checkedBody) problem() error {
 // whole reads the content to a temporary file and returns that.
 func (b *checkedBody) whole(dir string) (io.ReadCloser, error) {
 	defer func() { _ = b.Close() }() // only read from
-	file, err := unlinkedCopy(dir, b)
+	file, err := spool.Copy(dir, b.name, b)
 	if err != nil {
 		return nil, fmt.Errorf("copy %s: %w", b.name, err)
-	}
-	return file, nil
-}
-
-// unlinkedCopy returns a temporary file in dir with a content, at its start. The file is removed when it is closed.
-func unlinkedCopy(dir string, content io.Reader) (*os.File, error) {
-	file, err := os.CreateTemp(dir, "cleat-copy-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a temporary file, see --scratch-dir: %w", err)
-	}
-	_ = os.Remove(file.Name()) // an open file stays readable
-	_, err = io.Copy(file, content)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
 }

@@ -5,7 +5,7 @@
 // same. It uses the API types of framework/api; it must not import client-go, controller-runtime or other packages of
 // the server, except for foreign, which decodes the files within the limits of limits.go.
 //
-// Start at layout.go (the keys), then read upload.go, spool.go, files.go and delete.go. At every moment a reader of the
+// Start at layout.go (the keys), then read upload.go, pipe.go, files.go and delete.go. At every moment a reader of the
 // bucket sees either a complete backup or no backup: a backup exists if velero-backup.json exists, a deletion removes
 // that file first, and an upload completes the archive only after it has stored that file.
 package store

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
@@ -41,7 +41,7 @@ type Draft struct {
 
 // kept is a file that was read, and has one of its sums, or that was drafted.
 type kept struct {
-	file   *os.File // nil after Flush
+	file   *spool.File // nil after Flush
 	sum    Sum
 	isNew  bool // it is not stored yet
 	before Sum  // the sum of the stored file, if isNew and that was read
@@ -308,7 +308,7 @@ func (d *Draft) changed(name, how string) error {
 // keep returns a temporary file with the content of a file.
 func (d *Draft) keep(name string, content io.Reader) (*kept, error) {
 	read := newSummed(content)
-	file, err := unlinkedCopy(d.scratch, read)
+	file, err := spool.Copy(d.scratch, name, read)
 	if err != nil {
 		return nil, fmt.Errorf("keep %s until it is stored: %w", name, err)
 	}

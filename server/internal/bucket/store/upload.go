@@ -37,7 +37,7 @@ type Upload struct {
 	store  *Store
 	name   string
 	cancel context.CancelFunc
-	body   *spool
+	body   *pipe
 	done   chan struct{} // closed when the object store has finished reading the archive
 	err    error         // of the object store; set before done is closed
 
@@ -60,7 +60,7 @@ func (s *Store) BeginBackup(ctx context.Context, name, dir string) (*Upload, err
 	if err := s.mustNotExist(ctx, name); err != nil {
 		return nil, err
 	}
-	body, err := newSpool(dir)
+	body, err := newPipe(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -249,7 +249,6 @@ func (r *DryRuns) store(w *work, objects *store.Store, result *backup.Result) er
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // only read from
 	if err := objects.PutBackupLog(ctx, name, log); err != nil {
 		return fmt.Errorf("store the log: %w", err)
 	}

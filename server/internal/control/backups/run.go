@@ -262,7 +262,6 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 	if err != nil {
 		w.Log.Warn("cannot store the log of the backup", "backup", w.backup.Name, "error", err)
 	} else {
-		defer func() { _ = log.Close() }() // only read from
 		files.Log = log
 	}
 	if err := upload.Commit(w.run.Ctx, files); err != nil {
@@ -363,7 +362,6 @@ func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Bac
 	}
 	var log io.ReadSeeker
 	if r, logErr := w.log.Reader(); logErr == nil {
-		defer func() { _ = r.Close() }() // only read from
 		log = r
 	}
 	if err := errors.Join(err, upload.Abort(w.run.Final, log, metadata)); err != nil {

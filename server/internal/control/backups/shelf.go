@@ -3,11 +3,10 @@ package backups
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
-	"github.com/cleat-dev/cleat/server/internal/bucket/archive"
 	"github.com/cleat-dev/cleat/server/internal/control/policy"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 const (
@@ -17,19 +16,18 @@ const (
 	maxArtifacts = 64
 )
 
-// shelf keeps artifacts of manifest writers in temporary files until they are stored. The files are unlinked at once
-// where the system allows it, so that they are removed however the process ends. It is safe for concurrent use.
+// shelf keeps artifacts of manifest writers in temporary files until they are stored. It is safe for concurrent use.
 type shelf struct {
 	dir string // "" for the system's directory of temporary files
 
 	mu    sync.Mutex
-	files map[policy.Artifact]*os.File
+	files map[policy.Artifact]*spool.File
 	count map[string]int   // of files by writer
 	size  map[string]int64 // of all files by writer
 }
 
 func newShelf(dir string) *shelf {
-	return &shelf{dir: dir, files: map[policy.Artifact]*os.File{}, count: map[string]int{}, size: map[string]int64{}}
+	return &shelf{dir: dir, files: map[policy.Artifact]*spool.File{}, count: map[string]int{}, size: map[string]int64{}}
 }
 
 // keep implements policy.Keep.
@@ -42,17 +40,16 @@ func (s *shelf) keep(artifact policy.Artifact, content io.Reader) error {
 	return err
 }
 
-func (s *shelf) create(artifact policy.Artifact) (*os.File, error) {
+func (s *shelf) create(artifact policy.Artifact) (*spool.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count[artifact.Writer]++; s.count[artifact.Writer] > maxArtifacts {
 		return nil, fmt.Errorf("it is the writer's file %d, at most %d are kept", s.count[artifact.Writer], maxArtifacts)
 	}
-	file, err := os.CreateTemp(s.dir, "cleat-artifact-*")
+	file, err := spool.New(s.dir, artifact.Name)
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file, see --scratch-dir: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files; close removes it there
 	s.files[artifact] = file
 	return file, nil
 }
@@ -74,17 +71,15 @@ func (s *shelf) close() {
 	defer s.mu.Unlock()
 	for _, file := range s.files {
 		_ = file.Close() // what was written has been read, or is of no use
-		_ = os.Remove(file.Name())
 	}
 	s.files = nil
 }
 
 // shelved is a file of a shelf while it is written.
 type shelved struct {
-	file    *os.File
-	of      *shelf
-	writer  string
-	written int64 // since the free space was looked at
+	file   *spool.File
+	of     *shelf
+	writer string
 }
 
 // Write implements io.Writer.
@@ -95,15 +90,6 @@ func (f *shelved) Write(p []byte) (int, error) {
 	f.of.mu.Unlock()
 	if size > maxWritten {
 		return 0, fmt.Errorf("the writer's files have more than %d bytes", maxWritten)
-	}
-	const every = 16 << 20
-	if f.written += int64(len(p)); f.written >= every {
-		f.written = 0
-		free, known := archive.FreeSpace(f.file)
-		if least := archive.DefaultLimits().FreeBytes; known && free < least+every {
-			return 0, fmt.Errorf("%d bytes are free for temporary files, and %d are to stay free; use a larger --scratch-dir",
-				free, least)
-		}
 	}
 	return f.file.Write(p)
 }

@@ -111,6 +111,5 @@ func appendLog(ctx context.Context, objects *store.Store, name, dir string, log 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = more.Close() }() // only read from
 	return objects.AppendRestoreLog(ctx, name, dir, more)
 }

@@ -305,7 +305,6 @@ func (w *work) putLog(objects *store.Store) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // only read from
 	return objects.PutRestoreLog(w.run.Final, w.object.Name, log)
 }
 

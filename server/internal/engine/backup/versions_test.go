@@ -117,7 +117,6 @@ func TestEveryItemHasALineInTheLog(t *testing.T) {
 		})})
 	stored, err := log.Reader()
 	require.NoError(t, err)
-	defer stored.Close()
 	gz, err := gzip.NewReader(stored)
 	require.NoError(t, err)
 	text, err := io.ReadAll(gz)

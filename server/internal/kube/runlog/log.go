@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // Options configure the log of a run.
@@ -43,7 +44,7 @@ type Log struct {
 	own  []byte // fields, as they are in each line
 
 	mu       sync.Mutex
-	file     *os.File
+	file     *spool.File
 	gz       *gzip.Writer
 	finished bool
 	err      error
@@ -55,14 +56,13 @@ type Log struct {
 
 // New starts a log. fields are key-value pairs, such as "backup" and "velero/nightly", that every line gets.
 func New(opts Options, fields ...any) (*Log, error) {
-	file, err := os.CreateTemp(opts.Dir, "runlog-*.gz")
+	file, err := spool.New(opts.Dir, "a log")
 	if err != nil {
-		return nil, fmt.Errorf("create the temporary file for the log: %w", err)
+		return nil, err
 	}
 	compressor, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close(),
-			os.Remove(file.Name()))
+		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close())
 	}
 	l := &Log{tee: opts.Tee, format: opts.format(), now: opts.Now, fields: fields, json: opts.JSON, file: file,
 		gz: compressor}
@@ -76,20 +76,15 @@ func (l *Log) Logger() hclog.Logger {
 	return &logger{to: l, level: l.tee.GetLevel(), args: l.fields}
 }
 
-// Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called
-// several times.
-func (l *Log) Reader() (io.ReadSeekCloser, error) {
+// Reader ends the log and returns its compressed content, until Close. Reader may be called several times.
+func (l *Log) Reader() (io.ReadSeeker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()
 	if l.err != nil {
-		return nil, fmt.Errorf("write the log to %s: %w", l.file.Name(), l.err)
+		return nil, l.err
 	}
-	r, err := os.Open(l.file.Name())
-	if err != nil {
-		return nil, fmt.Errorf("read the log: %w", err)
-	}
-	return r, nil
+	return io.NewSectionReader(l.file, 0, l.file.Size()), nil
 }
 
 // Close ends the log and removes its temporary file.
@@ -97,7 +92,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()
-	return errors.Join(l.file.Close(), os.Remove(l.file.Name()))
+	return l.file.Close()
 }
 
 // finish writes the end of the gzip stream. Later lines are not part of the log.

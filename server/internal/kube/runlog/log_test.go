@@ -26,7 +26,6 @@ func text(t *testing.T, l *runlog.Log) string {
 	t.Helper()
 	r, err := l.Reader()
 	require.NoError(t, err)
-	defer func() { require.NoError(t, r.Close()) }()
 	gz, err := gzip.NewReader(r)
 	require.NoError(t, err)
 	out, err := io.ReadAll(gz)

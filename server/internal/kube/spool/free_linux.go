@@ -1,12 +1,12 @@
-package archive
+package spool
 
 import (
 	"os"
 	"syscall"
 )
 
-// FreeSpace returns the bytes that are free on the disk of a file, and false if the system does not report them.
-func FreeSpace(file *os.File) (int64, bool) {
+// freeSpace returns the bytes that are free on the disk of a file, and false if the system does not report them.
+func freeSpace(file *os.File) (int64, bool) {
 	var disk syscall.Statfs_t
 	if err := syscall.Fstatfs(int(file.Fd()), &disk); err != nil {
 		return 0, false

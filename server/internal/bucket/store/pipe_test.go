@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/internal/bucket/store"
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
 // interrupted is an object store that is asked again after its first upload of an archive has failed.
@@ -174,9 +175,9 @@ func TestDiskOfTheArchiveFails(t *testing.T) {
 		for err == nil {
 			_, err = upload.Contents().Write(make([]byte, 64<<10))
 		}
-		require.ErrorIs(t, err, syscall.ENOSPC)
-		require.ErrorContains(t, err, "use a --scratch-dir with space for the archives of all backups in progress")
-		require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), syscall.ENOSPC)
+		require.ErrorIs(t, err, spool.ErrFull)
+		require.ErrorContains(t, err, "the disk has to have space for the archives of all backups in progress")
+		require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), spool.ErrFull)
 		require.Empty(t, objects.keys("bucket"))
 	})
 }

@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
+
+	"github.com/cleat-dev/cleat/server/internal/kube/spool"
 )
 
-// spool is the archive between its writer and the object store: a file that the object store reads while it is written.
+// pipe is the archive between its writer and the object store: a file that the object store reads while it is written.
 // So the writer never waits for the object store, which can read the archive again from its start when an upload has
 // failed. The reader sees the end only after finish, so that the object cannot become visible before.
-type spool struct {
-	file *os.File
+type pipe struct {
+	file *spool.File
 
 	mu       sync.Mutex
 	changed  *sync.Cond // size, finished or failure
@@ -23,21 +24,19 @@ type spool struct {
 	sawEnd   bool  // the reader has, since it has last begun
 }
 
-// newSpool makes the file in dir, "" for the system's directory of temporary files. The file is unlinked at once where
-// the system allows it, so that it is removed however the process ends.
-func newSpool(dir string) (*spool, error) {
-	file, err := os.CreateTemp(dir, "cleat-upload-*")
+// newPipe makes the file in dir, "" for the system's directory of temporary files.
+func newPipe(dir string) (*pipe, error) {
+	file, err := spool.New(dir, "an archive")
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for the archive, see --scratch-dir: %w", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // fails on systems that keep open files; close removes it there
-	s := &spool{file: file}
+	s := &pipe{file: file}
 	s.changed = sync.NewCond(&s.mu)
 	return s, nil
 }
 
 // Write implements io.Writer. It is called by one goroutine only.
-func (s *spool) Write(p []byte) (int, error) {
+func (s *pipe) Write(p []byte) (int, error) {
 	if err := s.writable(); err != nil {
 		return 0, err
 	}
@@ -47,14 +46,13 @@ func (s *spool) Write(p []byte) (int, error) {
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("write the archive to a temporary file; use a --scratch-dir with space for the archives of all "+
-			"backups in progress: %w", err)
+		err = fmt.Errorf("%w; the disk has to have space for the archives of all backups in progress", err)
 		s.fail(err)
 	}
 	return n, err
 }
 
-func (s *spool) writable() error {
+func (s *pipe) writable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure == nil && s.finished {
@@ -65,7 +63,7 @@ func (s *spool) writable() error {
 
 // Read implements io.Reader for the object store. It waits for the writer. After a failure it never returns io.EOF, so
 // that a failed archive cannot be taken for a complete one.
-func (s *spool) Read(p []byte) (int, error) {
+func (s *pipe) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.failure == nil && s.offset == s.size && !s.finished {
@@ -81,13 +79,13 @@ func (s *spool) Read(p []byte) (int, error) {
 	n, err := s.file.ReadAt(p[:min(int64(len(p)), s.size-s.offset)], s.offset)
 	s.offset += int64(n)
 	if err != nil {
-		return n, fmt.Errorf("read the archive from a temporary file: %w", err)
+		return n, err
 	}
 	return n, nil
 }
 
 // Seek implements io.Seeker. It returns to the start only.
-func (s *spool) Seek(offset int64, whence int) (int64, error) {
+func (s *pipe) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekStart {
 		return 0, errors.New("the archive can be read from its start only")
 	}
@@ -98,14 +96,14 @@ func (s *spool) Seek(offset int64, whence int) (int64, error) {
 }
 
 // written returns how many bytes were written.
-func (s *spool) written() int64 {
+func (s *pipe) written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
 }
 
 // finish lets the reader see the end.
-func (s *spool) finish() {
+func (s *pipe) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished = true
@@ -113,7 +111,7 @@ func (s *spool) finish() {
 }
 
 // fail ends both sides with err, or with the error of an earlier failure.
-func (s *spool) fail(err error) {
+func (s *pipe) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure == nil {
@@ -123,21 +121,20 @@ func (s *spool) fail(err error) {
 }
 
 // ended reports whether the object store has read the archive to its regular end.
-func (s *spool) ended() bool {
+func (s *pipe) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sawEnd
 }
 
 // failed reports whether fail was called.
-func (s *spool) failed() bool {
+func (s *pipe) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure != nil
 }
 
 // close removes the file. Nothing reads or writes it any more.
-func (s *spool) close() {
+func (s *pipe) close() {
 	_ = s.file.Close() // the written bytes have been read, or are useless
-	_ = os.Remove(s.file.Name())
 }

@@ -1,4 +1,4 @@
-package archive
+package spool
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An archive may take most of what is free, however little that is, and not all.
+// A file may take most of what is free, however little that is, and not all.
 func TestReserveIsInProportionToWhatIsFree(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ free, writes, stays int64 }{
@@ -21,7 +21,7 @@ func TestReserveIsInProportionToWhatIsFree(t *testing.T) {
 			t.Parallel()
 			const piece = 1000
 			written := int64(0)
-			s := space{most: DefaultLimits().FreeBytes, ask: func() (int64, bool) { return test.free - written, true }}
+			s := space{ask: func() (int64, bool) { return test.free - written, true }}
 			full := false
 			for ; written < test.writes && !full; written += piece {
 				_, enough := s.enough(written)
@@ -34,7 +34,7 @@ func TestReserveIsInProportionToWhatIsFree(t *testing.T) {
 			}
 		})
 	}
-	unknown := space{most: 1, ask: func() (int64, bool) { return 0, false }}
+	unknown := space{ask: func() (int64, bool) { return 0, false }}
 	_, enough := unknown.enough(0)
 	require.True(t, enough)
 }
