@@ -150,9 +150,10 @@ check: cluster ## run what a change needs in some minutes: unit tests, and one r
 	@$(SERVING) $(TEST) -run '$(TRIPS)' $(TRIP_ROOMS)
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
-# Left out are packages whose tests run programs that are built without the race detector, and pure functions.
+# Left out are packages whose tests run programs that are built without the race detector, pure functions, and those whose tests
+# take minutes under it and of which the packages that use them are run under it: archives, files of manifests, S3.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
-APART      := /server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
+APART      := /server/test/(roundtrip|world|documents)$$|/server/internal/setup/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/plugins/s3store$$|/bucket/archive$$|/status/contents$$|/(examples|versioning|framework/api)/
 concurrent  = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
 	while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'
 # Whose tests are smaller under the race detector.
