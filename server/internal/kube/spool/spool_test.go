@@ -46,7 +46,7 @@ func TestFileOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	f, err := New(t.TempDir(), "a list")
 	require.NoError(t, err)
-	defer f.Close()
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	f.space.ask = func() (int64, bool) { return 1000, true }
 	for written := 0; err == nil; written++ {
 		require.LessOrEqual(t, written, 1000)
