@@ -170,11 +170,12 @@ test: cluster node-plugin console-assets browser ## run all tests, with a real A
 	$(SHARING) $(SERVING) $(TEST) $(LONGEST) $$(go list ./... | grep -vxF "$${apart:-none}"$$'\n'"$$(go list $(NODE))") || failed=1; \
 	for module in $(MODULES); do (cd $$module && $(TEST) ./...) || failed=1; done; test -z "$$failed"
 
+DETECTOR ?= -race
 .PHONY: race
 race: cluster console-assets ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
 	@echo "building and running the tests with the race detector"
-	@$(SHARING) CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$($(concurrent))
+	@$(SHARING) $(if $(DETECTOR),CGO_ENABLED=1) $(TEST) $(DETECTOR) -exec 'env CGO_ENABLED=0' $$($(concurrent))
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way
