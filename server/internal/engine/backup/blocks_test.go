@@ -211,16 +211,17 @@ func TestAdditionalItemOfTheSameBlockIsBackedUpFirst(t *testing.T) {
 }
 
 // TestLargeBlockIsBackedUpWhole relates more than fits into the memory for related items.
-func TestLargeBlockIsBackedUpWhole(t *testing.T) {
-	t.Parallel()
+func TestLargeBlockIsBackedUpWhole(t *testing.T) { //nolint:paralleltest // the other tests would back up its objects, too
 	const objects = 24
 	config := fixtureWorld(t)
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", "large-blocks", nil, ""})
 	var related []framework.ResourceIdentifier
 	for i := range objects {
 		name := fmt.Sprintf("part-%02d", i)
-		create(t.Context(), t, config, fixtureObject{"secrets", "v1", "Secret", "large-blocks", name, nil,
-			`"stringData":{"p":"` + strings.Repeat("x", 700<<10) + `"}`})
+		secret := fixtureObject{"secrets", "v1", "Secret", "large-blocks", name, nil,
+			`"stringData":{"p":"` + strings.Repeat("x", 700<<10) + `"}`}
+		create(t.Context(), t, config, secret)
+		t.Cleanup(func() { remove(context.Background(), t, config, secret) })
 		related = append(related, id("", "secrets", "large-blocks", name))
 	}
 	create(t.Context(), t, config, fixtureObject{"configmaps", "v1", "ConfigMap", "large-blocks", "whole", nil, ""})
