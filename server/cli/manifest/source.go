@@ -138,10 +138,14 @@ func (o *opener) localFile(ctx context.Context, name string) (*runs.File, error)
 }
 
 func (o *opener) openPath(name string) (runs.Content, error) {
-	if name == stdinName {
-		return spool.Copy("", "what comes from stdin", o.stdin)
+	if name != stdinName {
+		return os.Open(name)
 	}
-	return os.Open(name)
+	file, err := spool.Copy("", "what comes from stdin", o.stdin)
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	return file, nil
 }
 
 // backup returns a backup in the cluster.

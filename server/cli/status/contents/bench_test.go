@@ -91,8 +91,8 @@ func BenchmarkPage(b *testing.B) {
 			s := &scratch{left: DefaultMaxBytes}
 			x, err := newIndex(b.Context(), now.file, now.blocks, s)
 			require.NoError(b, err)
-			b.ReportMetric(float64(x.runs.file.size+x.names.file.size+x.tokens.file.size+
-				x.prints.file.size)/benchItems, "file-B/item")
+			b.ReportMetric(float64(x.runs.file.size()+x.names.file.size()+x.tokens.file.size()+
+				x.prints.file.size())/benchItems, "file-B/item")
 			require.NoError(b, s.close())
 		}
 	})

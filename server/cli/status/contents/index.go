@@ -48,7 +48,7 @@ func (c *column) pieces() iter.Seq2[[]byte, error] {
 		for _, end := range c.ends {
 			if end > begin+int64(len(buffer)) {
 				begin = at
-				size := min(max(end-at, window), c.file.size-at)
+				size := min(max(end-at, window), c.file.size()-at)
 				buffer = slices.Grow(buffer[:0], int(size))[:size]
 				if _, err := c.file.file.ReadAt(buffer, at); err != nil {
 					yield(nil, fmt.Errorf("read the index of the manifest: %w", err))
@@ -152,7 +152,7 @@ type bufferedColumn struct {
 
 func (c *bufferedColumn) add(piece []byte) error {
 	c.pending.Write(piece)
-	c.ends = append(c.ends, c.file.size+int64(c.pending.Len()))
+	c.ends = append(c.ends, c.file.size()+int64(c.pending.Len()))
 	if c.pending.Len() < 1<<20 {
 		return nil
 	}

@@ -274,7 +274,6 @@ type scratch struct {
 type scratchFile struct {
 	of   *scratch
 	file *spool.File
-	size int64
 }
 
 func (s *scratch) file() (*scratchFile, error) {
@@ -293,18 +292,19 @@ func (f *scratchFile) Write(content []byte) (int, error) {
 	}
 	n, err := f.file.Write(content)
 	f.of.left -= int64(n)
-	f.size += int64(n)
 	return n, err
 }
 
 // discard removes the file, so that others can have its space.
 func (f *scratchFile) discard() error {
-	f.of.left += f.size
+	f.of.left += f.size()
 	f.of.files = slices.DeleteFunc(f.of.files, func(file *spool.File) bool { return file == f.file })
 	return f.file.Close()
 }
 
-func (f *scratchFile) source() Source { return AtHand(f.file, f.size) }
+func (f *scratchFile) size() int64 { return f.file.Size() }
+
+func (f *scratchFile) source() Source { return AtHand(f.file, f.size()) }
 
 func (s *scratch) close() (failed error) {
 	for _, file := range s.files {
