@@ -174,7 +174,7 @@ DETECTOR ?= -race
 .PHONY: race
 race: cluster console-assets ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
-	@echo "building and running the tests with the race detector"
+	@echo "building and running the tests$(if $(DETECTOR), with the race detector)"
 	@$(SHARING) $(if $(DETECTOR),CGO_ENABLED=1) $(TEST) $(DETECTOR) -exec 'env CGO_ENABLED=0' $$($(concurrent))
 
 .PHONY: volumes
